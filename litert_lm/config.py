@@ -1,0 +1,134 @@
+"""What a caller chooses: backends and sampling. Frozen values, checked when made."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from litert_lm.errors import InvalidArgumentError
+
+__all__ = ["CPU", "GPU", "NPU", "Backend", "SamplerConfig", "TextCodec"]
+
+
+class TextCodec(Protocol):
+    """What metadata resolution needs of a tokenizer; every tokenizer satisfies it."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids; every valid id is below it."""
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of `text`, no BOS or EOS added; special spellings become ids."""
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text of `token_ids`, special tokens included."""
+
+    def token_to_id(self, piece: str) -> int | None:
+        """Id of the vocabulary entry spelled exactly `piece`, or None."""
+
+
+class Backend(abc.ABC):
+    """Where a model runs: ``Backend.CPU()``, ``Backend.GPU()`` or ``Backend.NPU()``."""
+
+    CPU: ClassVar[type[CPU]]
+    GPU: ClassVar[type[GPU]]
+    NPU: ClassVar[type[NPU]]
+
+    @abc.abstractmethod
+    def get_name(self) -> str:
+        """The backend's name in lower case."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CPU(Backend):
+    """XNNPACK on the CPU.
+
+    Args:
+        thread_count: threads of one model run; None measures 1 against all cores once
+            per model and machine, and remembers the faster.
+    """
+
+    thread_count: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("thread_count", self.thread_count, minimum=1)
+
+    def get_name(self) -> str:
+        return "cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPU(Backend):
+    """The GPU accelerator that comes with LiteRT (WebGPU on Linux, Metal on macOS)."""
+
+    gpu_decode_steps_per_sync: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count(
+            "gpu_decode_steps_per_sync", self.gpu_decode_steps_per_sync, minimum=1
+        )
+
+    def get_name(self) -> str:
+        return "gpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NPU(Backend):
+    """A vendor's accelerator, loaded from `litert_dispatch_lib_dir`."""
+
+    litert_dispatch_lib_dir: str | None = None
+
+    def get_name(self) -> str:
+        return "npu"
+
+
+Backend.CPU = CPU
+Backend.GPU = GPU
+Backend.NPU = NPU
+
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """How the next token is drawn. Fields left None come from the bundle's metadata.
+
+    Args:
+        top_k: keep the k most likely tokens, k >= 1.
+        top_p: keep the smallest set of tokens with at least this probability, 0..1.
+        temperature: logits are divided by it; 0 means greedy.
+        seed: start of the random sequence.
+    """
+
+    top_k: int | None = None
+    top_p: float | None = None
+    temperature: float | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("top_k", self.top_k, minimum=1)
+        check_number("top_p", self.top_p, 0.0, 1.0)
+        check_number("temperature", self.temperature, 0.0, math.inf)
+        check_count("seed", self.seed)
+
+
+def check_count(name: str, value: object, minimum: int | None = None) -> None:
+    """Raise InvalidArgumentError unless `value` is None or an int >= `minimum`."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidArgumentError(f"{name} must be a whole number, got {value!r}.")
+    if minimum is not None and value < minimum:
+        raise InvalidArgumentError(f"{name} must be at least {minimum}, got {value}.")
+
+
+def check_number(name: str, value: object, low: float, high: float) -> None:
+    """Raise InvalidArgumentError unless `value` is None or finite in low..high."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidArgumentError(f"{name} must be a number, got {value!r}.")
+    if not math.isfinite(value) or not low <= value <= high:
+        bounds = f"at least {low:g}" if math.isinf(high) else f"in {low:g}..{high:g}"
+        raise InvalidArgumentError(f"{name} must be finite and {bounds}, got {value}.")

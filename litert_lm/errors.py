@@ -1,0 +1,127 @@
+"""The exception tree. Every error a caller sees is one of these.
+
+LiteRtLmError(RuntimeError)
+├── InvalidArgumentError(ValueError)   a value the caller gave is wrong
+│   ├── PromptTooLongError             the prompt does not fit into the context
+│   └── MissingExtraError(ImportError) an optional dependency is not installed
+├── ModelNotFoundError                 no such file, model name or source
+├── ModelFileError                     the file is damaged or is no model bundle
+├── UnsupportedModelError              a sound file that this runtime cannot run
+├── BackendError                       the backend is missing or does not work here
+├── ContextFullError                   the KV cache has no room for another token
+├── SessionStateError                  the call does not fit the object's state
+├── CancelledError                     the work was cancelled on request
+├── ExecutionError                     the model failed while it ran
+├── ConversionError                    weights could not be turned into a bundle
+├── DownloadError                      a source could not be fetched
+└── StorageError                       a disk or cache directory cannot be used
+
+Messages say what is wrong, name the value, and give the next step.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LiteRtLmError(RuntimeError):
+    """Base class; catches everything this package raises on purpose.
+
+    ``grpc_status`` is the name of the gRPC status code and ``http_status`` the HTTP
+    status that the servers answer with.
+    """
+
+    grpc_status: ClassVar[str] = "INTERNAL"
+    http_status: ClassVar[int] = 500
+
+
+class InvalidArgumentError(LiteRtLmError, ValueError):
+    """An argument has a wrong type or a value out of range."""
+
+    grpc_status = "INVALID_ARGUMENT"
+    http_status = 400
+
+
+class PromptTooLongError(InvalidArgumentError):
+    """The prompt needs more tokens than the context has left."""
+
+
+class MissingExtraError(InvalidArgumentError, ImportError):
+    """A feature needs an optional dependency; the message holds the pip line."""
+
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 501
+
+
+class ModelNotFoundError(LiteRtLmError):
+    """No file, stored model or source has the given name."""
+
+    grpc_status = "NOT_FOUND"
+    http_status = 404
+
+
+class ModelFileError(LiteRtLmError):
+    """The file is not a model bundle, or is damaged."""
+
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 422
+
+
+class UnsupportedModelError(LiteRtLmError):
+    """The file is sound, but needs something this runtime does not have."""
+
+    grpc_status = "UNIMPLEMENTED"
+    http_status = 501
+
+
+class BackendError(LiteRtLmError):
+    """The requested backend is unknown, missing or does not work on this machine."""
+
+    grpc_status = "UNAVAILABLE"
+    http_status = 503
+
+
+class ContextFullError(LiteRtLmError):
+    """The context is full: no further token can be stored."""
+
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 409
+
+
+class SessionStateError(LiteRtLmError):
+    """The call does not fit the state: closed, busy in another thread, not prefilled."""
+
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 409
+
+
+class CancelledError(LiteRtLmError):
+    """The work was cancelled by the caller."""
+
+    grpc_status = "CANCELLED"
+    http_status = 499
+
+
+class ExecutionError(LiteRtLmError):
+    """The model failed while it ran, or gave logits that are not numbers."""
+
+
+class ConversionError(LiteRtLmError):
+    """Weights, tokenizer or template could not be turned into a bundle."""
+
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 422
+
+
+class DownloadError(LiteRtLmError):
+    """A source could not be reached or did not give what was asked for."""
+
+    grpc_status = "UNAVAILABLE"
+    http_status = 502
+
+
+class StorageError(LiteRtLmError):
+    """A directory or disk cannot be read or written."""
+
+    grpc_status = "RESOURCE_EXHAUSTED"
+    http_status = 507
