@@ -89,7 +89,7 @@ class ContextFullError(LiteRtLmError):
 
 
 class SessionStateError(LiteRtLmError):
-    """The call does not fit the state: closed, busy in another thread, not prefilled."""
+    """The call does not fit the state: closed, busy elsewhere, not prefilled."""
 
     grpc_status = "FAILED_PRECONDITION"
     http_status = 409
