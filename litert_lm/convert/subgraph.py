@@ -123,11 +123,7 @@ class SubgraphAuthor:
         if scales is None:
             return None
         if scales.ndim == 1:
-            return schema.QuantizationParametersT(
-                scale=scales.astype(np.float32),
-                zeroPoint=np.zeros(len(scales), np.int64),
-                quantizedDimension=0,
-            )
+            return self.model.channel_quantization(scales)
         details = schema.BlockwiseQuantizationT(
             scales=self._large_constant(scales).index,
             zeroPoints=-1,

@@ -104,6 +104,7 @@ class ModelAuthor:
         self._payload_buffers: dict[int, tuple[int, Payload]] = {}
         self._array_payloads: dict[int, ArrayPayload] = {}
         self._content_buffers: dict[bytes, int] = {}
+        self._quantizations: dict[int, _SharedQuantization] = {}
         self._model = schema.ModelT(
             version=3,
             description="litert_lm",
@@ -161,6 +162,11 @@ class ModelAuthor:
             data = np.frombuffer(content, np.uint8)
             self._content_buffers[content] = self._add_buffer(_AlignedBuffer(data))
         return self._content_buffers[content]
+
+    def channel_quantization(self, scales: NDArray[np.float32]) -> Any:
+        """Quantisation by the scales [O] of axis 0; stored once for all subgraphs."""
+        made = _SharedQuantization(scales)
+        return self._quantizations.setdefault(id(scales), made)
 
     def _add_buffer(self, buffer: Any) -> int:
         self._model.buffers.append(buffer)
@@ -221,6 +227,23 @@ class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
         schema.BufferStart(builder)
         schema.BufferAddData(builder, vector)
         return schema.BufferEnd(builder)
+
+
+class _SharedQuantization(schema.QuantizationParametersT):  # type: ignore[misc]
+    """Parameters that are packed once and then pointed at.
+
+    Several signatures would otherwise repeat scale and zero point of every row.
+    """
+
+    def __init__(self, scales: NDArray[np.float32]) -> None:
+        zeros = np.zeros(len(scales), np.int64)
+        super().__init__(scale=scales, zeroPoint=zeros, quantizedDimension=0)
+        self._packed: tuple[flatbuffers.Builder, Any] | None = None
+
+    def Pack(self, builder: flatbuffers.Builder) -> Any:
+        if self._packed is None or self._packed[0] is not builder:
+            self._packed = (builder, super().Pack(builder))
+        return self._packed[1]
 
 
 def _builtin_operator(name: str) -> int:

@@ -1,0 +1,177 @@
+"""Rotary position embedding: the frequencies of a checkpoint and their scalings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from litert_lm.errors import ConversionError
+
+__all__ = ["Rope", "make_rope"]
+
+Scaling = Mapping[str, object]
+Array64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rope:
+    """Angle of position p in pair i is ``p * inv_freq[i]``.
+
+    Args:
+        inv_freq: f32[D / 2].
+        attention_factor: cos and sin are multiplied by it.
+    """
+
+    inv_freq: NDArray[np.float32]
+    attention_factor: float = 1.0
+
+
+def make_rope(
+    head_dim: int,
+    theta: float,
+    max_positions: int,
+    scaling: Scaling | None = None,
+    factors: NDArray[np.float32] | None = None,
+) -> Rope:
+    """Frequencies as Hugging Face transformers computes them.
+
+    Args:
+        head_dim: size of a head; every part of it rotates.
+        theta: base of the frequencies.
+        max_positions: context the checkpoint was made for, where `scaling` does not
+            name its own.
+        scaling: ``rope_scaling`` or ``rope_parameters`` of a config.json.
+        factors: f32[D / 2], divisors that a GGUF file stores (``rope_freqs.weight``).
+    """
+    base = _base_frequencies(head_dim, theta)
+    if factors is not None:
+        return Rope(base / factors)
+    kind = _kind(scaling)
+    if scaling is None or kind == "default":
+        return Rope(base)
+    if kind not in _SCALINGS:
+        raise ConversionError(
+            f"RoPE scaling {kind!r} is not supported; supported are "
+            f"default, {', '.join(_SCALINGS)}."
+        )
+    return _SCALINGS[kind](base, head_dim, theta, max_positions, scaling)
+
+
+def _base_frequencies(head_dim: int, theta: float) -> NDArray[np.float32]:
+    """One rounding to float32 before the division, one after.
+
+    Other spellings differ by 1-2 ulp, which int8 activations amplify into other text.
+    """
+    exponents = np.arange(0, head_dim, 2) / head_dim
+    powers = np.float32(np.float64(theta) ** exponents)
+    return np.asarray(np.float32(1) / powers, np.float32)
+
+
+def _kind(scaling: Scaling | None) -> str:
+    if scaling is None:
+        return "default"
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    return "default" if kind in (None, "none") else str(kind)
+
+
+def _number(scaling: Scaling, name: str, default: float | None = None) -> float:
+    """A positive number of the scaling table."""
+    value = scaling.get(name)
+    if value is None and default is not None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConversionError(f"RoPE scaling needs a number '{name}', got {value!r}.")
+    if not math.isfinite(value) or value <= 0:
+        raise ConversionError(f"RoPE scaling '{name}' must be positive, got {value}.")
+    return float(value)
+
+
+def _linear(
+    base: NDArray[np.float32],
+    head_dim: int,
+    theta: float,
+    max_positions: int,
+    scaling: Scaling,
+) -> Rope:
+    """Positions divided by one factor."""
+    return Rope(base / np.float32(_number(scaling, "factor")))
+
+
+def _llama3(
+    base: NDArray[np.float32],
+    head_dim: int,
+    theta: float,
+    max_positions: int,
+    scaling: Scaling,
+) -> Rope:
+    """Llama 3.1: long waves are stretched, short ones kept, those between blended."""
+    factor = np.float32(_number(scaling, "factor"))
+    low = _number(scaling, "low_freq_factor")
+    high = _number(scaling, "high_freq_factor")
+    original = _number(scaling, "original_max_position_embeddings", max_positions)
+    if high <= low:
+        raise ConversionError(
+            f"RoPE scaling needs high_freq_factor above low_freq_factor, got {high:g} "
+            f"and {low:g}."
+        )
+    waves = np.float32(2 * math.pi) / base
+    blend = (np.float32(original) / waves - np.float32(low)) / np.float32(high - low)
+    blended = (1 - blend) * base / factor + blend * base
+    stretched = np.where(waves > original / low, base / factor, base)
+    between = (waves >= original / high) & (waves <= original / low)
+    return Rope(np.where(between, blended, stretched).astype(np.float32))
+
+
+def _yarn(
+    base: NDArray[np.float32],
+    head_dim: int,
+    theta: float,
+    max_positions: int,
+    scaling: Scaling,
+) -> Rope:
+    """YaRN (arXiv 2309.00071): stretch by wave length, sharpen attention a little."""
+    factor = _number(scaling, "factor")
+    original = _number(scaling, "original_max_position_embeddings", max_positions)
+    fast = _number(scaling, "beta_fast", 32.0)
+    slow = _number(scaling, "beta_slow", 1.0)
+    low = _pair_with_rotations(fast, head_dim, theta, original)
+    high = _pair_with_rotations(slow, head_dim, theta, original)
+    if scaling.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, head_dim - 1)
+    span = high - low or 0.001
+    ramp = np.clip((np.arange(head_dim // 2) - low) / span, 0, 1)
+    kept = (1 - ramp).astype(np.float32)
+    stretched = base / np.float32(factor)
+    inv_freq = stretched * (1 - kept) + base * kept
+    return Rope(inv_freq.astype(np.float32), _yarn_attention_factor(factor, scaling))
+
+
+def _pair_with_rotations(
+    rotations: float, head_dim: int, theta: float, positions: float
+) -> float:
+    """The pair of dimensions that turns `rotations` times within `positions`."""
+    turns = math.log(positions / (rotations * 2 * math.pi))
+    return head_dim * turns / (2 * math.log(theta))
+
+
+def _yarn_attention_factor(factor: float, scaling: Scaling) -> float:
+    if scaling.get("attention_factor") is not None:
+        return _number(scaling, "attention_factor")
+    if scaling.get("mscale") and scaling.get("mscale_all_dim"):
+        upper = _sharpening(factor, _number(scaling, "mscale"))
+        return upper / _sharpening(factor, _number(scaling, "mscale_all_dim"))
+    return _sharpening(factor, 1.0)
+
+
+def _sharpening(factor: float, scale: float) -> float:
+    return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
+
+
+_SCALINGS: dict[
+    str, Callable[[NDArray[np.float32], int, float, int, Scaling], Rope]
+] = {"linear": _linear, "llama3": _llama3, "yarn": _yarn}
