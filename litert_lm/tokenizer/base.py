@@ -2,33 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["Tokenizer"]
+from litert_lm.errors import InvalidArgumentError, LiteRtLmError, ModelFileError
+from litert_lm.tokenizer.pieces import PieceTable
+
+__all__ = ["Tokenizer", "check_text", "check_token_ids", "native_errors"]
 
 
 class Tokenizer(Protocol):
-    """Text to token ids and back. Never adds BOS, EOS or a leading space by itself."""
+    """Text to token ids and back. Never adds BOS, EOS, padding or a template.
+
+    What the file itself defines as normalisation is applied, as in the official
+    runtime: an older SentencePiece model puts its dummy space before each text.
+    """
 
     @property
     def vocab_size(self) -> int:
-        """Number of token ids; every valid id is below it."""
+        """Highest token id + 1. Ids between may be unused and have no text."""
 
     @property
     def special_ids(self) -> frozenset[int]:
         """Ids of control tokens such as BOS; their text is hidden on request."""
 
+    @property
+    def pieces(self) -> PieceTable | None:
+        """Bytes of each single token, or None when its text depends on neighbours."""
+
     def encode(self, text: str) -> list[int]:
-        """Token ids of `text`; a special token's spelling becomes its id."""
+        """Token ids of `text`.
+
+        The spelling of a special token becomes its id, except for SentencePiece
+        control tokens, which no text can spell (as in the official runtime).
+
+        Raises:
+            InvalidArgumentError: not a str, or one with lone surrogates.
+            ModelFileError: the tokenizer cannot represent the text.
+        """
 
     def decode(
         self, token_ids: Sequence[int], *, skip_special_tokens: bool = False
     ) -> str:
-        """Text of `token_ids`; bytes that form no character become U+FFFD."""
+        """Text of `token_ids`; bytes that form no character become U+FFFD.
+
+        Raises:
+            InvalidArgumentError: an id is not in 0..vocab_size-1.
+        """
 
     def token_to_id(self, piece: str) -> int | None:
         """Id of the vocabulary entry spelled exactly `piece`, or None."""
 
     def id_to_token(self, token_id: int) -> str | None:
         """Spelling of the vocabulary entry, or None when the id has none."""
+
+
+def check_text(text: object) -> str:
+    """Return `text` when it can be written as UTF-8, else InvalidArgumentError."""
+    if not isinstance(text, str):
+        raise InvalidArgumentError(
+            f"Text to tokenize must be a str, got {type(text).__name__}."
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"Text to tokenize holds the lone surrogate {text[error.start]!r} at "
+            f"position {error.start}; replace it or decode the source as UTF-8."
+        ) from error
+    return text
+
+
+def check_token_ids(token_ids: Sequence[int], vocab_size: int) -> list[int]:
+    """Return `token_ids` as ints in 0..vocab_size-1, else InvalidArgumentError."""
+    try:
+        ids = list(map(operator.index, token_ids))
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"Token ids must be a sequence of whole numbers, got {token_ids!r:.80}."
+        ) from error
+    if ids and (min(ids) < 0 or max(ids) >= vocab_size):
+        bad = next(i for i in ids if not 0 <= i < vocab_size)
+        raise InvalidArgumentError(
+            f"Token id {bad} is out of range: this tokenizer has ids 0 to "
+            f"{vocab_size - 1}."
+        )
+    return ids
+
+
+@contextmanager
+def native_errors(action: str) -> Iterator[None]:
+    """Turn whatever a native tokenizer raises into ModelFileError."""
+    try:
+        yield
+    except LiteRtLmError:
+        raise
+    except Exception as error:
+        raise _file_error(action, error) from error
+    except BaseException as error:
+        # A panic in Rust arrives as a BaseException that no module exports.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise _file_error(action, error) from error
+
+
+def _file_error(action: str, error: BaseException) -> ModelFileError:
+    reason = str(error).strip() or type(error).__name__
+    return ModelFileError(
+        f"The model's tokenizer could not {action}: {reason:.300}. The file may be "
+        "damaged; fetch or convert it again."
+    )

@@ -1,0 +1,90 @@
+"""Bytes of single tokens, and the text that a sequence of them spells."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterable, Set
+from typing import NamedTuple
+
+__all__ = ["NO_PIECE", "Piece", "PieceStream", "PieceTable"]
+
+_utf8_decoder = codecs.getincrementaldecoder("utf-8")
+
+
+class Piece(NamedTuple):
+    """What one token writes.
+
+    Attributes:
+        data: bytes of the token after other text.
+        at_start: bytes of the token while no text precedes it; a tokenizer that
+            puts a space before every text takes it away again here.
+        ends_start: whether text precedes the tokens after this one.
+    """
+
+    data: bytes
+    at_start: bytes
+    ends_start: bool
+
+    @classmethod
+    def plain(cls, data: bytes) -> Piece:
+        """A piece that reads the same everywhere."""
+        return cls(data, data, bool(data))
+
+
+NO_PIECE = Piece(b"", b"", False)
+
+
+class PieceTable(dict[int, Piece]):
+    """Pieces by token id, looked up on first use.
+
+    Args:
+        lookup: gives the piece of an id, or None when the id has no token.
+    """
+
+    def __init__(self, lookup: Callable[[int], Piece | None]) -> None:
+        super().__init__()
+        self._lookup = lookup
+
+    def __missing__(self, token_id: int) -> Piece:
+        piece = self._lookup(token_id)
+        if piece is None:
+            return NO_PIECE
+        self[token_id] = piece
+        return piece
+
+    def decode(self, token_ids: Iterable[int], hidden: Set[int] = frozenset()) -> str:
+        """Text of `token_ids` without the ids in `hidden`."""
+        read = PieceStream(self, hidden).read
+        return b"".join(map(read, token_ids)).decode("utf-8", "replace")
+
+
+class PieceStream:
+    """Text of a growing sequence of tokens, in whole characters.
+
+    Bytes wait until they form a character or until a later byte shows that they
+    never will; then they become one U+FFFD, as `bytes.decode` has it.
+    """
+
+    def __init__(self, table: PieceTable, hidden: Set[int] = frozenset()) -> None:
+        self._table = table
+        self._hidden = hidden
+        self._started = False
+        self._utf8 = _utf8_decoder("replace")
+
+    def read(self, token_id: int) -> bytes:
+        """Bytes that `token_id` adds."""
+        if token_id in self._hidden:
+            return b""
+        piece = self._table[token_id]
+        if self._started:
+            return piece.data
+        self._started = piece.ends_start
+        return piece.at_start
+
+    def add(self, token_id: int) -> str:
+        """Characters that `token_id` completes."""
+        return self._utf8.decode(self.read(token_id))
+
+    def finish(self) -> str:
+        """What is left: U+FFFD for a character that never came, or ''."""
+        return self._utf8.decode(b"", True)
