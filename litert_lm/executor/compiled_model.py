@@ -1,0 +1,303 @@
+"""A TFLite model compiled by LiteRT, and calls of its signatures.
+
+Python checks every name, shape and dtype first, because the C API does not: an output
+buffer that is too small is a heap overflow there, and a wrong dtype goes unnoticed.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from litert_lm.errors import (
+    BackendError,
+    CancelledError,
+    ExecutionError,
+    ModelFileError,
+)
+from litert_lm.executor import runtime
+from litert_lm.executor.tensors import TensorBuffer, TensorSpec, destroy_with
+
+__all__ = ["CompileOptions", "CompiledModel", "RunCall"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOptions:
+    """What LiteRT is told about a compilation.
+
+    Args:
+        accelerator: "cpu", "gpu" or "npu".
+        num_threads: threads of one run on the CPU.
+        weight_cache: path of XNNPACK's packed weights, ":memory", or None.
+        signatures: keys to compile; others then cannot be run. None compiles all.
+        accelerator_toml: options of the accelerator in LiteRT's TOML notation.
+    """
+
+    accelerator: str = "cpu"
+    num_threads: int = 1
+    weight_cache: str | None = None
+    signatures: tuple[str, ...] | None = None
+    accelerator_toml: str = ""
+
+    def payloads(self) -> dict[str, str]:
+        """LiteRT's opaque options: identifier -> TOML text."""
+        cpu = f"num_threads = {self.num_threads}\n"
+        if self.weight_cache is not None:
+            cpu += f"weight_cache_file_path = {json.dumps(self.weight_cache)}\n"
+        run = "error_reporter_mode = 2\n"  # keep messages for error_text()
+        if self.signatures is not None:
+            run += f"selected_signature_keys = {json.dumps(list(self.signatures))}\n"
+        texts = {"xnnpack": cpu, "runtime_options_string": run}
+        if self.accelerator_toml:
+            texts["gpu_options"] = self.accelerator_toml
+        return texts
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSignature:
+    """Position of a signature in the model and its tensors in LiteRT's order."""
+
+    index: int
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+class CompiledModel:
+    """A model compiled from memory that must hold verified TFLite bytes.
+
+    The memory stays in use for the model's life; nothing is copied. One run at a time:
+    the object is not re-entrant.
+    """
+
+    def __init__(self, data: memoryview, options: CompileOptions) -> None:
+        self.options = options
+        self.library = runtime.library(options.accelerator != "cpu")
+        self._data = np.frombuffer(data, np.uint8)
+        self._model = self._load()
+        self.handle = self._compile()
+        self.signatures = dict(self._read_signatures())
+        self._shapes = {
+            key: {spec.name: spec.shape for spec in signature.inputs}
+            for key, signature in self.signatures.items()
+        }
+        self._output_shapes: dict[str, dict[str, tuple[int, ...]]] = {}
+        self._cancellation: Any = None
+
+    def _load(self) -> c.c_void_p:
+        try:
+            model = self.library.create(
+                "CreateModelFromBuffer",
+                self.library.environment,
+                self._data.ctypes.data,
+                self._data.nbytes,
+            )
+        except ExecutionError as error:
+            raise ModelFileError(f"LiteRT refuses the model: {error}") from error
+        self._finalizers = [destroy_with(self, self.library.destroy["Model"], model)]
+        return model
+
+    def _compile(self) -> c.c_void_p:
+        options = self._make_options()
+        try:
+            handle = self.library.create(
+                "CreateCompiledModel", self.library.environment, self._model, options
+            )
+        except ExecutionError as error:
+            kind = ModelFileError if self.options.accelerator == "cpu" else BackendError
+            raise kind(
+                f"The model cannot be compiled for the {self.options.accelerator}: "
+                f"{error}"
+            ) from error
+        destroy = self.library.destroy["CompiledModel"]
+        self._finalizers.insert(0, destroy_with(self, destroy, handle))
+        return handle
+
+    def _make_options(self) -> c.c_void_p:
+        options = self.library.create("CreateOptions")
+        accelerators = runtime.ACCELERATORS[self.options.accelerator]
+        self.library.call("SetOptionsHardwareAccelerators", options, accelerators)
+        for identifier, text in self.options.payloads().items():
+            self.library.add_payload(options, identifier, text)
+        return options
+
+    def _read_signatures(self) -> list[tuple[str, CompiledSignature]]:
+        count = self.library.count("GetNumModelSignatures", self._model)
+        return [self._read_signature(index) for index in range(count)]
+
+    def _read_signature(self, index: int) -> tuple[str, CompiledSignature]:
+        handle = self.library.create("GetModelSignature", self._model, index)
+        key = self.library.text("GetSignatureKey", handle)
+        inputs, outputs = (
+            self._read_tensors(handle, kind) for kind in ("Input", "Output")
+        )
+        return key, CompiledSignature(index, inputs, outputs)
+
+    def _read_tensors(self, signature: c.c_void_p, kind: str) -> tuple[TensorSpec, ...]:
+        def spec(index: int) -> TensorSpec:
+            name = self.library.text(f"GetSignature{kind}Name", signature, index)
+            tensor = self.library.create(
+                f"GetSignature{kind}TensorByIndex", signature, index
+            )
+            ranked = runtime.RankedType()
+            self.library.call("GetRankedTensorType", tensor, c.byref(ranked))
+            dtype, shape = runtime.described(ranked)
+            return TensorSpec(name, shape, np.dtype(dtype))
+
+        count = self.library.count(f"GetNumSignature{kind}s", signature)
+        return tuple(spec(index) for index in range(count))
+
+    def input_shapes(self, key: str) -> Mapping[str, tuple[int, ...]]:
+        """Current shape of every input of a signature, after resizing."""
+        return self._shapes[key]
+
+    def resize_input(self, key: str, name: str, shape: tuple[int, ...]) -> None:
+        """Give an input another shape; takes effect at the next run.
+
+        A shape that the graph cannot take shows as an error of the next run, after
+        which the signature is unusable.
+        """
+        if self._shapes[key][name] == shape:
+            return
+        self._output_shapes.pop(key, None)
+        signature = self.signatures[key]
+        position = [spec.name for spec in signature.inputs].index(name)
+        dims = (c.c_int * len(shape))(*shape)
+        self.library.call(
+            "CompiledModelResizeInputTensorNonStrict",
+            self.handle,
+            signature.index,
+            position,
+            dims,
+            len(shape),
+        )
+        self._shapes[key][name] = shape
+
+    def output_shapes(self, key: str) -> dict[str, tuple[int, ...]]:
+        """Shape of every output, after resized inputs have been carried through."""
+        if key not in self._output_shapes:
+            self._output_shapes[key] = self._read_output_shapes(key)
+        return self._output_shapes[key]
+
+    def _read_output_shapes(self, key: str) -> dict[str, tuple[int, ...]]:
+        signature = self.signatures[key]
+        layouts = (runtime.Layout * max(1, len(signature.outputs)))()
+        self.library.call(
+            "GetCompiledModelOutputTensorLayouts",
+            self.handle,
+            signature.index,
+            len(signature.outputs),
+            layouts,
+            True,
+        )
+        return {
+            spec.name: tuple(layout.dims[: len(spec.shape)])
+            for spec, layout in zip(signature.outputs, layouts, strict=False)
+        }
+
+    def set_cancellation(self, is_cancelled: Callable[[], bool] | None) -> None:
+        """Ask `is_cancelled` between operators of every later run; None stops that."""
+        callback: Any = None
+        if is_cancelled is not None:
+            asked = is_cancelled
+            callback = runtime.CANCEL_CALLBACK(lambda _: asked())
+        self.library.call(
+            "SetCompiledModelCancellationFunction",
+            self.handle,
+            None,
+            None if callback is None else c.cast(callback, c.c_void_p),
+        )
+        self._cancellation = callback
+
+    def raise_status(self, status: int) -> None:
+        """Raise what a failed run's status code stands for."""
+        text = self.error_text()
+        if status == runtime.CANCELLED or "cancelled" in text.lower():
+            raise CancelledError("The run was cancelled.")
+        reason = runtime.STATUS.get(status, f"status {status}")
+        raise ExecutionError(f"The model failed to run: {reason}. {text}".strip())
+
+    def error_text(self) -> str:
+        """LiteRT's messages since the last call, on one line."""
+        try:
+            text = self.library.text("CompiledModelGetErrorMessages", self.handle)
+            self.library.call("CompiledModelClearErrors", self.handle)
+        except ExecutionError:
+            return ""
+        return " ".join(text.split())
+
+    def close(self) -> None:
+        """Free the native model now; it cannot be run afterwards."""
+        for finalizer in self._finalizers:
+            finalizer()
+
+
+class RunCall:
+    """One signature with its buffers bound; calling it runs the model once.
+
+    An input and an output may be the same buffer (a KV cache updated in place).
+    """
+
+    __slots__ = ("_arguments", "_keep", "_model", "_run")
+
+    def __init__(
+        self,
+        model: CompiledModel,
+        key: str,
+        inputs: Mapping[str, TensorBuffer],
+        outputs: Mapping[str, TensorBuffer],
+    ) -> None:
+        signature = model.signatures[key]
+        check_buffers(key, signature.inputs, inputs, model.input_shapes(key))
+        check_buffers(key, signature.outputs, outputs, model.output_shapes(key))
+        ins = _handles(signature.inputs, inputs)
+        outs = _handles(signature.outputs, outputs)
+        self._arguments = (
+            model.handle,
+            signature.index,
+            len(ins),
+            ins,
+            len(outs),
+            outs,
+        )
+        self._keep = (dict(inputs), dict(outputs))
+        self._model = model
+        self._run = model.library.run
+
+    def __call__(self) -> None:
+        """Run; raises ExecutionError or CancelledError with LiteRT's text."""
+        status = self._run(*self._arguments)
+        if status:
+            self._model.raise_status(status)
+
+
+def check_buffers(
+    key: str,
+    specs: Sequence[TensorSpec],
+    buffers: Mapping[str, TensorBuffer],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Raise ExecutionError unless each buffer has its tensor's dtype and shape.
+
+    `shapes` holds the present shape of resized tensors.
+    """
+    for spec in specs:
+        array: npt.NDArray[Any] = buffers[spec.name].array
+        wanted = shapes.get(spec.name, spec.shape)
+        if array.dtype != spec.dtype or array.shape != wanted:
+            raise ExecutionError(
+                f"Signature {key!r}, tensor {spec.name!r}: the model has "
+                f"{spec.dtype}{list(wanted)}, the buffer {array.dtype}"
+                f"{list(array.shape)}."
+            )
+
+
+def _handles(
+    specs: Sequence[TensorSpec], buffers: Mapping[str, TensorBuffer]
+) -> c.Array[c.c_void_p]:
+    return (c.c_void_p * len(specs))(*(buffers[s.name].handle.value for s in specs))

@@ -1,0 +1,201 @@
+"""Prefill and decode: token ids in, KV entries and logits out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from litert_lm.errors import ContextFullError
+from litert_lm.executor.compiled_model import CompiledModel
+from litert_lm.executor.kv_cache import KVCache
+from litert_lm.executor.layout import ModelLayout, Step
+from litert_lm.executor.plan import Chunk, plan_prefill
+from litert_lm.executor.step_runner import StepRunner
+
+__all__ = ["Executor"]
+
+_BUCKET = 128  # entries; attention cost and resizing cost balance here
+_HEADROOM = 128  # entries reserved behind a prompt for the answer
+
+# Relative cost of calls that were never measured.
+_DECODE_COST = 1.0
+_TOKEN_COST = 0.03
+
+Compile = Callable[[str, str], CompiledModel]
+
+
+class Executor:
+    """Runs one model's steps for any number of sequences, one call at a time.
+
+    Args:
+        layout: the model's states and steps.
+        compiled: gives the compiled model that holds (model type, signature key).
+        costs: signature key -> seconds of one call, where measured.
+        is_resizable: the graph takes caches shorter than exported.
+        context_length: limit on the entries of a cache, at most the layout's.
+        pad_id: token id in padding rows.
+    """
+
+    def __init__(
+        self,
+        layout: ModelLayout,
+        compiled: Compile,
+        *,
+        costs: Mapping[str, float] | None = None,
+        is_resizable: bool = False,
+        context_length: int | None = None,
+        pad_id: int = 0,
+    ) -> None:
+        self.layout = layout
+        self.is_resizable = is_resizable
+        self.context_length = context_length or layout.context_length
+        self.vocab_size = layout.vocab_size
+        self._compiled = compiled
+        self._costs = dict(costs or {})
+        self._pad_id = pad_id
+        self._lock = threading.Lock()
+        self._runners: dict[int, StepRunner] = {}
+        self._lengths = _cache_lengths(layout, is_resizable)
+        self._doubled = _doubled_states(layout)
+
+    def new_cache(self) -> KVCache:
+        """An empty cache for one sequence; memory comes with its first tokens."""
+        return KVCache(self.layout.states, self._doubled)
+
+    def prefill(
+        self,
+        cache: KVCache,
+        token_ids: Sequence[int],
+        *,
+        is_cancelled: Callable[[], bool] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Store the entries of `token_ids` behind those in `cache`.
+
+        Args:
+            is_cancelled: asked often; True ends with CancelledError. What was stored
+                until then stays counted in ``cache.num_tokens``.
+            progress: called with (tokens done, tokens in all) after every chunk.
+
+        Raises:
+            ContextFullError: more tokens than the cache can hold.
+        """
+        self._check_room(cache, len(token_ids))
+        chunks = self._plan(cache.num_tokens, len(token_ids))
+        reserve = self._bucket(cache.num_tokens + len(token_ids) + _HEADROOM)
+        done = 0
+        for chunk in chunks:
+            ids = token_ids[done : done + chunk.num_tokens]
+            with self._lock:
+                self._run(cache, chunk.length, ids, reserve, is_cancelled)
+            done += chunk.num_tokens
+            if progress is not None:
+                progress(done, len(token_ids))
+
+    def decode(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
+        """Store one token's entry and return the logits [vocab_size] after it.
+
+        The array belongs to the cache and holds until its next step.
+        """
+        if cache.num_tokens >= self.context_length:
+            self._check_room(cache, 1)
+        with self._lock:
+            runner = self._runner(cache, 1, 0)
+            runner.run(cache, (token_id,))
+            return runner.logits(cache)
+
+    def _run(
+        self,
+        cache: KVCache,
+        length: int,
+        token_ids: Sequence[int],
+        reserve: int,
+        is_cancelled: Callable[[], bool] | None,
+    ) -> None:
+        runner = self._runner(cache, length, reserve)
+        if is_cancelled is None:
+            runner.run(cache, token_ids)
+            return
+        runner.set_cancellation(is_cancelled)
+        try:
+            runner.run(cache, token_ids)
+        finally:
+            runner.set_cancellation(None)
+
+    def _runner(self, cache: KVCache, length: int, reserve: int) -> StepRunner:
+        """The runner of the step with `length` tokens, with room made in `cache`."""
+        needed = cache.num_tokens + length
+        if needed > cache.length:
+            cache.grow(self._bucket(needed), reserve)
+        runner = self._runners.get(length)
+        if runner is None or runner.length != cache.length:
+            step = self._step(length, cache.length)
+            runner = StepRunner(
+                step, cache.length, self._compiled, self.layout.states, self._pad_id
+            )
+            self._runners[length] = runner
+        return runner
+
+    def _step(self, length: int, cache_length: int) -> Step:
+        steps = self.layout.decode if length == 1 else self.layout.prefill
+        fitting = [
+            step
+            for step in steps
+            if step.length == length
+            and (self.is_resizable or step.context == cache_length)
+        ]
+        return max(fitting, key=lambda step: step.context)
+
+    def _bucket(self, needed: int) -> int:
+        """Length of the arrays for `needed` entries, at most that of the model."""
+        return next((n for n in self._lengths if n >= needed), self._lengths[-1])
+
+    def _plan(self, start: int, count: int) -> list[Chunk]:
+        limit = self._lengths[-1] if self.is_resizable else self._bucket(start + count)
+        costs = {1: self._cost(self._step(1, limit))}
+        for step in self.layout.prefill:
+            if self.is_resizable or step.context == limit:
+                costs[step.length] = self._cost(step)
+        can_pad = not (self.layout.is_recurrent or self.layout.has_local_states)
+        return plan_prefill(count, start, limit, costs, can_pad=can_pad)
+
+    def _cost(self, step: Step) -> float:
+        """Seconds of one call, or a usual ratio to a decode step where not measured."""
+        return self._costs.get(step.key, _DECODE_COST + _TOKEN_COST * step.length)
+
+    def _check_room(self, cache: KVCache, count: int) -> None:
+        free = self.context_length - cache.num_tokens
+        if count > free:
+            raise ContextFullError(
+                f"The context holds {self.context_length} tokens, "
+                f"{cache.num_tokens} are in use and {count} more do not fit: "
+                f"{count - free} too many. Start a new session, shorten the prompt or "
+                "use a bundle with a longer context."
+            )
+
+
+def _cache_lengths(layout: ModelLayout, is_resizable: bool) -> list[int]:
+    """Array lengths in use: exported ones, or steps of 128 to 512 and then of half."""
+    longest = layout.context_length
+    if not is_resizable:
+        return sorted({step.context for step in layout.decode})
+    lengths, length = [], _BUCKET
+    while length < longest:
+        lengths.append(length)
+        following = length + (_BUCKET if length < 4 * _BUCKET else length // 2)
+        length = -(-following // _BUCKET) * _BUCKET
+    return [*lengths, longest]
+
+
+def _doubled_states(layout: ModelLayout) -> frozenset[str]:
+    """States that some call cannot update in place."""
+    return frozenset(
+        state
+        for step in (*layout.decode, *layout.prefill, *layout.verify)
+        for call in step.calls
+        for state in call.states_out.values()
+        if state not in call.in_place
+    )

@@ -1,0 +1,184 @@
+"""The memory of one sequence: KV cache and recurrent states.
+
+All states lie in one block of memory, each in a slot sized for `reserved` tokens. The
+arrays the model sees are as long as the context in use, `length` tokens, because
+attention pays for every entry it sees; growing moves the entries inside their slot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from litert_lm.errors import ContextFullError
+from litert_lm.executor.layout import State
+from litert_lm.executor.runtime import ALIGNMENT
+from litert_lm.executor.tensors import TensorBuffer, allocate
+
+__all__ = ["KVCache", "state_shape"]
+
+_HUGE_PAGE = 2 << 20  # bytes, the size of Linux' transparent huge pages
+
+
+def state_shape(state: State, length: int) -> tuple[int, ...]:
+    """Shape of a state's array when the cache holds `length` tokens."""
+    if state.axis is None or state.is_local:
+        return state.shape
+    shape = list(state.shape)
+    shape[state.axis] = length
+    return tuple(shape)
+
+
+class KVCache:
+    """The states of one sequence.
+
+    Attributes:
+        num_tokens: tokens whose entries are stored.
+        length: entries that the arrays have room for now.
+        reserved: entries that the memory has room for.
+        turn: which of two buffers is current where states are not updated in place.
+        bindings: calls bound to the present arrays, kept here by who bound them.
+    """
+
+    def __init__(self, states: Mapping[str, State], doubled: Iterable[str]) -> None:
+        self.states = states
+        self.doubled = frozenset(doubled)
+        self.num_tokens = 0
+        self.length = -1
+        self.reserved = -1
+        self.turn = 0
+        self.bindings: dict[Any, Any] = {}
+        self._logits: dict[tuple[int, ...], TensorBuffer] = {}
+        self._slots: dict[tuple[str, int], npt.NDArray[np.uint8]] = {}
+        self._buffers: dict[tuple[str, int], TensorBuffer] = {}
+
+    def buffer(self, name: str, *, written: bool = False) -> TensorBuffer:
+        """The buffer of a state; for doubled ones the one to read or to write."""
+        turn = (self.turn + written) % 2 if name in self.doubled else 0
+        return self._buffers[name, turn]
+
+    def logits_buffer(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> TensorBuffer:
+        """Where steps over this cache leave logits of this shape."""
+        if shape not in self._logits:
+            self._logits[shape] = TensorBuffer(allocate(shape, dtype))
+        return self._logits[shape]
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """The current array of a state."""
+        return self.buffer(name).array
+
+    def flip(self) -> None:
+        """Make what the last step wrote the current content of doubled states."""
+        self.turn = 1 - self.turn
+
+    def grow(self, length: int, reserve: int) -> None:
+        """Give the arrays room for `length` tokens, and the memory for `reserve`.
+
+        Entries stay; nothing happens when there is room already.
+        """
+        if length <= self.length:
+            return
+        if length > self.reserved:
+            self._move(length, max(length, reserve))
+        else:
+            self._spread(length)
+        self.length = length
+        self.bindings.clear()
+
+    def rewind(self, num_tokens: int) -> None:
+        """Forget the entries after the first `num_tokens`."""
+        self.num_tokens = num_tokens
+
+    def clear(self) -> None:
+        """Forget everything; recurrent states start from zero again."""
+        self.num_tokens = 0
+        for name, state in self.states.items():
+            if self._buffers and (state.axis is None or state.is_local):
+                self.array(name).fill(0)
+
+    def copy_from(self, other: KVCache) -> None:
+        """Take over the entries of a cache of the same model."""
+        self.grow(other.length, other.reserved)
+        for name, state in self.states.items():
+            part = _entries(state, other.num_tokens)
+            self.array(name)[part] = other.array(name)[part]
+        self.num_tokens = other.num_tokens
+
+    def _move(self, length: int, reserve: int) -> None:
+        """Into new memory for `reserve` tokens."""
+        old = {name: self.array(name) for name in self.states} if self._buffers else {}
+        self._slots = _allocate(self._keys(), self.states, reserve)
+        self.reserved, self.turn = reserve, 0
+        self._bind(length)
+        for name, array in old.items():
+            part = _entries(self.states[name], self.num_tokens)
+            self.array(name)[part] = array[part]
+
+    def _spread(self, length: int) -> None:
+        """To the strides of longer arrays, in the same memory."""
+        kept = self._buffers
+        self._bind(length)
+        for key, buffer in self._buffers.items():
+            part = _entries(self.states[key[0]], self.num_tokens)
+            if buffer.array.shape != kept[key].array.shape:
+                buffer.array[part] = kept[key].array[part].copy()
+
+    def _bind(self, length: int) -> None:
+        self._buffers = {
+            (name, turn): TensorBuffer(_view(slot, self.states[name], length))
+            for (name, turn), slot in self._slots.items()
+        }
+
+    def _keys(self) -> list[tuple[str, int]]:
+        turns = {name: 2 if name in self.doubled else 1 for name in self.states}
+        return [(name, turn) for name in self.states for turn in range(turns[name])]
+
+
+def _entries(state: State, num_tokens: int) -> tuple[slice, ...] | slice:
+    if state.axis is None or state.is_local:
+        return slice(None)
+    return (*(slice(None),) * state.axis, slice(0, num_tokens))
+
+
+def _view(slot: npt.NDArray[np.uint8], state: State, length: int) -> npt.NDArray[Any]:
+    shape = state_shape(state, length)
+    nbytes = int(np.prod(shape, dtype=np.int64)) * state.dtype.itemsize
+    return slot[:nbytes].view(state.dtype).reshape(shape)
+
+
+def _allocate(
+    keys: list[tuple[str, int]], states: Mapping[str, State], length: int
+) -> dict[tuple[str, int], npt.NDArray[np.uint8]]:
+    """Zeroed slots in one mapping, in huge pages where the system has them."""
+    sizes = []
+    for name, _ in keys:
+        shape = state_shape(states[name], length)
+        nbytes = int(np.prod(shape, dtype=np.int64)) * states[name].dtype.itemsize
+        sizes.append(-(-nbytes // ALIGNMENT) * ALIGNMENT)
+    block = _mapping(sum(sizes))
+    ends = np.cumsum([0, *sizes]).tolist()
+    return {key: block[ends[i] : ends[i] + sizes[i]] for i, key in enumerate(keys)}
+
+
+def _mapping(nbytes: int) -> npt.NDArray[np.uint8]:
+    try:
+        memory = mmap.mmap(-1, max(1, nbytes) + _HUGE_PAGE)
+    except (OSError, ValueError, OverflowError) as error:
+        raise ContextFullError(
+            f"No memory for a KV cache of {nbytes / 1e6:.0f} MB; use a shorter prompt "
+            "or a smaller max_num_tokens."
+        ) from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # A kernel without huge pages refuses; small ones work as well.
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    whole = np.frombuffer(memory, np.uint8)
+    start = -whole.ctypes.data % _HUGE_PAGE
+    return whole[start : start + nbytes]

@@ -1,0 +1,186 @@
+"""Runs one step of a model: its calls, with all buffers bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from litert_lm.errors import ExecutionError
+from litert_lm.executor.compiled_model import CompiledModel, RunCall
+from litert_lm.executor.feeds import Writer, make_writer
+from litert_lm.executor.kv_cache import KVCache, state_shape
+from litert_lm.executor.layout import State, Step
+from litert_lm.executor.signatures import Call, Feed, Role
+from litert_lm.executor.tensors import TensorBuffer, TensorSpec, allocate
+
+__all__ = ["StepRunner"]
+
+_MASKS = (Role.MASK, Role.LOCAL_MASK)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A call with the buffers that do not depend on the cache."""
+
+    call: Call
+    model: CompiledModel
+    writers: tuple[Writer, ...]
+    inputs: Mapping[str, TensorBuffer]
+    outputs: Mapping[str, TensorBuffer]
+
+
+class StepRunner:
+    """One step over caches of one length; it owns all buffers but states and logits.
+
+    States and logits belong to a cache, so that no sequence overwrites another's.
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        length: int,
+        compiled: Callable[[str, str], CompiledModel],
+        states: Mapping[str, State],
+        pad_id: int,
+    ) -> None:
+        self.step = step
+        self.length = length
+        self._states = states
+        self._pad_id = pad_id
+        self._made: dict[tuple[int, str], TensorBuffer] = {}
+        self._rows: dict[int, list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]] = {}
+        models = [compiled(call.model, call.key) for call in step.calls]
+        self._make_outputs(models)
+        self._stages = [
+            self._stage(position, call, models[position])
+            for position, call in enumerate(step.calls)
+        ]
+        self._writers = [
+            writer
+            for stage in self._stages
+            if not stage.call.per_token
+            for writer in stage.writers
+        ]
+        self._has_repeats = any(call.per_token for call in step.calls)
+        self._logits = self._find_logits(models[step.main])
+
+    def _make_outputs(self, models: Sequence[CompiledModel]) -> None:
+        for position, (call, model) in enumerate(
+            zip(self.step.calls, models, strict=True)
+        ):
+            for spec in model.signatures[call.key].outputs:
+                is_logits = position == self.step.main and spec.name == self.step.logits
+                if spec.name not in call.states_out and not is_logits:
+                    array = allocate(spec.shape, spec.dtype)
+                    self._made[position, spec.name] = TensorBuffer(array)
+
+    def _stage(self, position: int, call: Call, model: CompiledModel) -> _Stage:
+        specs = {spec.name: spec for spec in model.signatures[call.key].inputs}
+        for name, state in call.states_in.items():
+            shape = state_shape(self._states[state], self.length)
+            model.resize_input(call.key, name, shape)
+        inputs, writers = {}, []
+        for feed in call.feeds:
+            shape = self._feed_shape(feed)
+            model.resize_input(call.key, feed.name, shape)
+            writers.append(make_writer(feed, allocate(shape, feed.dtype), self._pad_id))
+            inputs[feed.name] = TensorBuffer(writers[-1].array)
+        for name, source in call.links.items():
+            if self.step.calls[source[0]].per_token:
+                inputs[name] = TensorBuffer(
+                    allocate(specs[name].shape, specs[name].dtype)
+                )
+                rows = inputs[name].array[0], self._made[source].array[0, 0]
+                self._rows.setdefault(source[0], []).append(rows)
+            else:
+                inputs[name] = self._made[source]
+        return _Stage(
+            call=call,
+            model=model,
+            writers=tuple(writers),
+            inputs=inputs,
+            outputs={n: b for (p, n), b in self._made.items() if p == position},
+        )
+
+    def _feed_shape(self, feed: Feed) -> tuple[int, ...]:
+        """A mask over the cache is as wide as the cache in use."""
+        if feed.role not in _MASKS or feed.shape[-1] < self.step.context:
+            return feed.shape
+        width = feed.shape[-1] - self.step.context + self.length
+        return (*feed.shape[:-1], width)
+
+    def _find_logits(self, model: CompiledModel) -> TensorSpec | None:
+        outputs = model.signatures[self.step.key].outputs
+        return next((s for s in outputs if s.name == self.step.logits), None)
+
+    def run(self, cache: KVCache, token_ids: Sequence[int]) -> None:
+        """Store the entries of `token_ids`, at most `step.length`, behind the cache's.
+
+        The caller has made `cache` as long as this runner.
+        """
+        start = cache.num_tokens
+        if self.step.length == 1:
+            for writer in self._writers:
+                writer.write_one(token_ids[0], start)
+        else:
+            for writer in self._writers:
+                writer.write(token_ids, start)
+        runs = self._bound(cache)
+        if self._has_repeats:
+            self._run_repeats(runs, token_ids)
+        else:
+            for run in runs:
+                run()
+        if cache.doubled:
+            cache.flip()
+        cache.num_tokens = start + len(token_ids)
+
+    def logits(self, cache: KVCache) -> npt.NDArray[np.float32]:
+        """Logits [vocab_size] that the last run left for its last token."""
+        if self._logits is None:
+            raise ExecutionError(f"Signature {self.step.key!r} gives no logits.")
+        array = cache.logits_buffer(self._logits.shape, self._logits.dtype).array
+        last: npt.NDArray[np.float32] = array.reshape(-1, array.shape[-1])[-1]
+        return last
+
+    def set_cancellation(self, is_cancelled: Callable[[], bool] | None) -> None:
+        """Ask `is_cancelled` during later runs of the main model; None stops that."""
+        self._stages[self.step.main].model.set_cancellation(is_cancelled)
+
+    def _run_repeats(self, runs: Sequence[RunCall], token_ids: Sequence[int]) -> None:
+        for position, (stage, run) in enumerate(zip(self._stages, runs, strict=True)):
+            if not stage.call.per_token:
+                run()
+                continue
+            for row, token_id in enumerate(token_ids):
+                for writer in stage.writers:
+                    writer.write_one(token_id, 0)
+                run()
+                for target, made in self._rows[position]:
+                    target[row] = made
+
+    def _bound(self, cache: KVCache) -> list[RunCall]:
+        """The calls over this cache's memory, bound once per growth and turn."""
+        key = (self.step.key, cache.turn)
+        owner, bound = cache.bindings.get(key, (None, []))
+        if owner is self:
+            runs: list[RunCall] = bound
+        else:
+            runs = [self._bind(stage, cache) for stage in self._stages]
+            cache.bindings[key] = (self, runs)
+        return runs
+
+    def _bind(self, stage: _Stage, cache: KVCache) -> RunCall:
+        inputs, outputs = dict(stage.inputs), dict(stage.outputs)
+        for name, state in stage.call.states_in.items():
+            inputs[name] = cache.buffer(state)
+        for name, state in stage.call.states_out.items():
+            outputs[name] = cache.buffer(state, written=True)
+        if stage.call is self.step.calls[self.step.main] and self._logits:
+            spec = self._logits
+            outputs[spec.name] = cache.logits_buffer(spec.shape, spec.dtype)
+        return RunCall(stage.model, stage.call.key, inputs, outputs)

@@ -1,0 +1,81 @@
+"""Host memory that LiteRT reads and writes in place."""
+
+from __future__ import annotations
+
+import ctypes as c
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from litert_lm.errors import ExecutionError
+from litert_lm.executor import runtime
+
+__all__ = ["TensorBuffer", "TensorSpec", "allocate"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Name, shape and dtype of one signature input or output."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a dense array of this shape."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+def allocate(
+    shape: Sequence[int], dtype: np.dtype[Any], fill: float | None = 0
+) -> npt.NDArray[Any]:
+    """A C-contiguous array whose memory LiteRT can use in place.
+
+    Args:
+        shape: dimensions, all known.
+        dtype: element type.
+        fill: initial value of every element; None leaves the memory as it comes.
+    """
+    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.empty(nbytes + runtime.ALIGNMENT, np.uint8)
+    offset = -raw.ctypes.data % runtime.ALIGNMENT
+    array = raw[offset : offset + nbytes].view(dtype).reshape(shape)
+    if fill is not None:
+        array.fill(fill)
+    return array
+
+
+class TensorBuffer:
+    """LiteRT's view of a numpy array: the same memory, nothing copied."""
+
+    __slots__ = ("__weakref__", "array", "handle")
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        if not array.flags.c_contiguous or array.ctypes.data % runtime.ALIGNMENT:
+            raise ExecutionError("A tensor buffer needs contiguous, aligned memory.")
+        library = runtime.library()
+        ranked = runtime.ranked_type(array.dtype.name, array.shape)
+        self.array = array
+        self.handle = library.create(
+            "CreateTensorBufferFromHostMemory",
+            c.byref(ranked),
+            array.ctypes.data,
+            array.nbytes,
+            None,
+        )
+        destroy_with(self, library.destroy["TensorBuffer"], self.handle)
+
+
+def destroy_with(owner: object, destroy: Any, handle: c.c_void_p) -> Any:
+    """Destroy `handle` when `owner` is collected; returns the finalizer.
+
+    Not at interpreter exit: the process frees all, and the order is undefined there.
+    """
+    finalizer = weakref.finalize(owner, destroy, handle)
+    finalizer.atexit = False
+    return finalizer
