@@ -1,0 +1,135 @@
+"""Turns rows of a checkpoint into the weights of a TFLite file, a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+from numpy.typing import NDArray
+
+from litert_lm.convert.checkpoint import Rows
+from litert_lm.convert.quantize import (
+    Weight,
+    pack_int4,
+    quantize_int4,
+    quantize_int8,
+    weight_of,
+)
+from litert_lm.errors import ConversionError, StorageError
+
+__all__ = ["WeightMaker"]
+
+# Weights decoded at a time; bounds the memory, whatever the model's size.
+_CHUNK_WEIGHTS = 1 << 20
+_COPY_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class _SpooledPayload:
+    """Bytes in the spool file."""
+
+    spool: BinaryIO
+    offset: int
+    num_bytes: int
+
+    def chunks(self) -> Iterator[NDArray[np.uint8]]:
+        self.spool.seek(self.offset)
+        left = self.num_bytes
+        while left:
+            data = self.spool.read(min(left, _COPY_BYTES))
+            if not data:
+                raise StorageError("The temporary file of the conversion was cut off.")
+            left -= len(data)
+            yield np.frombuffer(data, np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class _FloatPayload:
+    """Rows read from the checkpoint when the file is written."""
+
+    rows: Rows
+    name: str
+    count: Callable[[int], None]
+
+    @property
+    def num_bytes(self) -> int:
+        return 4 * int(np.prod(self.rows.shape, dtype=np.int64))
+
+    def chunks(self) -> Iterator[NDArray[np.uint8]]:
+        for piece in _pieces(self.rows, self.name):
+            yield np.ascontiguousarray(piece).reshape(-1).view(np.uint8)
+            self.count(piece.size)
+
+
+class WeightMaker:
+    """Makes weights, quantised ones through a temporary file.
+
+    Args:
+        spool: an open file for what must be stored before the model is written.
+        count: called with the number of weights done; floats count when written.
+    """
+
+    def __init__(self, spool: BinaryIO, count: Callable[[int], None]) -> None:
+        self._spool = spool
+        self._count = count
+
+    def vector(
+        self, parts: Sequence[Rows], name: str, first_scale: float = 1.0
+    ) -> Weight:
+        """Vectors one after another, the first times `first_scale`: f32 in memory."""
+        pieces = [part.read(0, 1).reshape(-1) for part in parts]
+        pieces[0] = pieces[0] * np.float32(first_scale)
+        values = np.concatenate(pieces)
+        if not np.isfinite(values).all():
+            raise _not_finite(name)
+        self._count(values.size)
+        return weight_of(values)
+
+    def matrix(self, rows: Rows, name: str, kind: str) -> Weight:
+        """A matrix [O, I]; `kind` is "f32", "int8" or "int4"."""
+        if kind == "f32":
+            payload = _FloatPayload(rows, name, self._count)
+            return Weight(rows.shape, schema.TensorType.FLOAT32, payload)
+        is_int4 = kind == "int4"
+        offset = self._spool.seek(0, 2)
+        scales: list[NDArray[Any]] = []
+        for piece in _pieces(rows, name):
+            values, piece_scales = (quantize_int4 if is_int4 else quantize_int8)(piece)
+            self._write(pack_int4(values) if is_int4 else values)
+            scales.append(piece_scales)
+            self._count(piece.size)
+        payload_bytes = self._spool.tell() - offset
+        return Weight(
+            rows.shape,
+            schema.TensorType.INT4 if is_int4 else schema.TensorType.INT8,
+            _SpooledPayload(self._spool, offset, payload_bytes),
+            np.concatenate(scales),
+        )
+
+    def _write(self, values: NDArray[Any]) -> None:
+        try:
+            self._spool.write(values.data)
+        except OSError as error:
+            raise StorageError(
+                f"Cannot store converted weights: {error}. Free some space."
+            ) from error
+
+
+def _pieces(rows: Rows, name: str) -> Iterator[NDArray[np.float32]]:
+    """A few rows after the other: f32[n, I], all of them numbers."""
+    height, width = rows.shape
+    step = max(1, _CHUNK_WEIGHTS // width)
+    for start in range(0, height, step):
+        piece = rows.read(start, min(start + step, height))
+        if not np.isfinite(piece).all():
+            raise _not_finite(name)
+        yield piece
+
+
+def _not_finite(name: str) -> ConversionError:
+    return ConversionError(
+        f"Weight '{name}' holds NaN or infinity; the checkpoint is damaged."
+    )
