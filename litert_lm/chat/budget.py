@@ -27,7 +27,7 @@ __all__ = [
 _MAX_CHARS = 4_000_000
 _ENTRY_CHARS = 32
 _TOTAL_CHARS = 64_000_000
-_TOTAL_STEPS = 10_000_000
+_TOTAL_STEPS = 5_000_000
 _DEADLINE_S = 10.0
 #: A check takes about as long as so many of a template's own steps.
 _CHECK_STEPS = 10

@@ -52,8 +52,8 @@ HOSTILE = {
     ),
     "macro recursion": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     "macro tree": (
-        "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}"
-        "{{ m(90) }}"
+        "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}"
+        "{% endmacro %}{{ m(90) }}"
     ),
     "loop tree": (
         "{% for a in [1, 1] recursive %}{% if loop.depth < 60 %}{{ loop([1, 1]) }}"
