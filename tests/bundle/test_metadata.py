@@ -48,8 +48,8 @@ def test_everything_else_is_carried_over():
         'prompt_templates { user { prefix: "<u>" suffix: "</u>" } }'
         'channels { channel_name: "thought" start: "<t>" end: "</t>" }'
         'channels { channel_name: "note" start: "<n>" is_reasoning_channel: true }'
-        'max_num_tokens: 64 jinja_prompt_template: "{{ x }}" llm_model_type { qwen3 {} }'
-        'suppress_tokens { ids: [4, 3, 4] } pad_token { token_str: "a" }'
+        'max_num_tokens: 64 jinja_prompt_template: "{{ x }}" llm_model_type {'
+        'qwen3 {} } suppress_tokens { ids: [4, 3, 4] } pad_token { token_str: "a" }'
         'kv_cache_init_value: 7 supports_thinking: false min_runtime_version: "0.9"'
     )
     assert resolved.user == Affixes("<u>", "</u>")

@@ -1,0 +1,81 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from litert_lm.errors import StorageError
+
+
+class NewFile:
+    """A file being written; every failure to store is a StorageError that names it."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def write(self, data: memoryview, position: int) -> None:
+        """Stores `data`, uint8, from byte `position` on."""
+        with storage_errors(self.path):
+            while data:
+                written = os.write(self._seek(position), data)
+                data, position = data[written:], position + written
+
+    def _seek(self, position: int) -> int:
+        os.lseek(self._descriptor, position, os.SEEK_SET)
+        return self._descriptor
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[NewFile]:
+    """A new file that takes the place of `path` when the block ends.
+
+    It is written beside `path` and moved there once it is safely on disk. When the
+    block fails, nothing is left of it and `path` is as before.
+    """
+    # Not a temporary file of the standard library: those are readable by their owner
+    # only, whatever the umask says.
+    part = path.with_name(f".{secrets.token_hex(8)}.part")
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    with storage_errors(path):
+        descriptor = os.open(part, flags, 0o666)
+    try:
+        try:
+            yield NewFile(path, descriptor)
+            with storage_errors(path):
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        with storage_errors(path):
+            os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
+    _sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turns the block's OSErrors into a StorageError about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written: {error.strerror}; "
+            "check the folder, its permissions and the free space"
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes a move inside `folder` survive a power cut, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
