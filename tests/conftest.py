@@ -76,7 +76,9 @@ def toy_llama_bundle(make_llama_bundle: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture
-def open_engine(cache_dir: Path) -> Iterator[Callable[..., Any]]:
+def open_engine(
+    cache_dir: Path, quick_first_load: None
+) -> Iterator[Callable[..., Any]]:
     """open_engine(path, **options): an Engine that is closed after the test."""
     from litert_lm import Engine
 
@@ -90,3 +92,13 @@ def open_engine(cache_dir: Path) -> Iterator[Callable[..., Any]]:
     yield open_one
     for engine in engines:
         engine.close()
+
+
+@pytest.fixture(scope="session")
+def quick_first_load() -> Iterator[None]:
+    """Examine toys in this process: a child for each would take most of a run."""
+    from litert_lm.executor import probe
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probe, "first_load", probe.examine)
+        yield

@@ -210,14 +210,16 @@ class CompiledModel:
             "SetCompiledModelCancellationFunction",
             self.handle,
             None,
-            None if callback is None else c.cast(callback, c.c_void_p),
+            runtime.NEVER_CANCELLED
+            if callback is None
+            else c.cast(callback, c.c_void_p),
         )
         self._cancellation = callback
 
     def raise_status(self, status: int) -> None:
         """Raise what a failed run's status code stands for."""
         text = self.error_text()
-        if status == runtime.CANCELLED or "cancelled" in text.lower():
+        if status == runtime.CANCELLED or "cancel" in text.lower():
             raise CancelledError("The run was cancelled.")
         reason = runtime.STATUS.get(status, f"status {status}")
         raise ExecutionError(f"The model failed to run: {reason}. {text}".strip())

@@ -154,6 +154,10 @@ CANCEL_CALLBACK = c.CFUNCTYPE(c.c_bool, c.c_void_p)
 _LIBC = c.CDLL("msvcrt" if sys.platform == "win32" else None)
 _LIBC.malloc.argtypes, _LIBC.malloc.restype = (c.c_size_t,), c.c_void_p
 
+# A cancellation function that never cancels: LiteRT takes no NULL for one, and calling
+# back into Python would cost more. abs() of the NULL argument is 0, which means no.
+NEVER_CANCELLED = c.cast(_LIBC.abs, c.c_void_p)
+
 
 class Library:
     """The loaded shared library with typed functions and one environment."""
