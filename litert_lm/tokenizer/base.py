@@ -10,7 +10,13 @@ from typing import Protocol
 from litert_lm.errors import InvalidArgumentError, LiteRtLmError, ModelFileError
 from litert_lm.tokenizer.pieces import PieceTable
 
-__all__ = ["Tokenizer", "check_text", "check_token_ids", "native_errors"]
+__all__ = [
+    "Tokenizer",
+    "check_not_empty",
+    "check_text",
+    "check_token_ids",
+    "native_errors",
+]
 
 
 class Tokenizer(Protocol):
@@ -90,6 +96,15 @@ def check_token_ids(token_ids: Sequence[int], vocab_size: int) -> list[int]:
             f"{vocab_size - 1}."
         )
     return ids
+
+
+def check_not_empty(num_tokens: int) -> None:
+    """Raise ModelFileError for a vocabulary without tokens."""
+    if not num_tokens:
+        raise ModelFileError(
+            "The model's tokenizer has an empty vocabulary; fetch or convert the file "
+            "again."
+        )
 
 
 @contextmanager

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from litert_lm.tokenizer.base import check_text, check_token_ids, native_errors
+from litert_lm.tokenizer.base import (
+    check_not_empty,
+    check_text,
+    check_token_ids,
+    native_errors,
+)
 from litert_lm.tokenizer.decoders import byte_piece, piece_rule
 from litert_lm.tokenizer.pieces import Piece, PieceTable
 
@@ -14,6 +19,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as NativeTokenizer
 
 __all__ = ["HuggingFaceTokenizer"]
+
+_MAX_ID = 2**32 - 1
 
 
 class HuggingFaceTokenizer:
@@ -28,14 +35,14 @@ class HuggingFaceTokenizer:
 
     def __init__(self, data: bytes | memoryview) -> None:
         with native_errors("be read as a tokenizer.json"):
-            self._model = _parse(bytes(data))
+            self._model = _parse(data)
             self._added = self._model.get_added_tokens_decoder()
-            self._vocab_size = _highest_id(self._model) + 1
             self._rule = piece_rule(self._model)
+        check_not_empty(self._model.get_vocab_size(with_added_tokens=True))
 
-    @property
+    @cached_property
     def vocab_size(self) -> int:
-        return self._vocab_size
+        return _highest_id(self._model) + 1
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
@@ -53,7 +60,7 @@ class HuggingFaceTokenizer:
     def decode(
         self, token_ids: Sequence[int], *, skip_special_tokens: bool = False
     ) -> str:
-        ids = check_token_ids(token_ids, self._vocab_size)
+        ids = check_token_ids(token_ids, self.vocab_size)
         hidden = self.special_ids if skip_special_tokens else frozenset()
         if self.pieces is not None:
             return self.pieces.decode(ids, hidden)
@@ -64,7 +71,7 @@ class HuggingFaceTokenizer:
         return self._model.token_to_id(check_text(piece))
 
     def id_to_token(self, token_id: int) -> str | None:
-        if not 0 <= token_id < self._vocab_size:
+        if not 0 <= token_id <= _MAX_ID:
             return None
         return self._model.id_to_token(token_id)
 
@@ -78,17 +85,18 @@ class HuggingFaceTokenizer:
         return self._rule(spelling)
 
 
-def _parse(data: bytes) -> NativeTokenizer:
+def _parse(data: bytes | memoryview) -> NativeTokenizer:
     from tokenizers import Tokenizer as NativeTokenizer
 
-    model = NativeTokenizer.from_buffer(data)
+    # Not from_buffer: that one aborts the process over bytes that are no UTF-8.
+    model = NativeTokenizer.from_str(str(data, "utf-8"))
     model.no_padding()
     model.no_truncation()
     return model
 
 
 def _highest_id(model: NativeTokenizer) -> int:
-    """Highest token id, -1 without any; ids may have gaps."""
+    """Highest token id; ids may have gaps."""
     count = model.get_vocab_size(with_added_tokens=True)
     # As many distinct tokens as ids below `count`: no id lies above (4x faster than
     # the dictionary).

@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import compress
 
-from litert_lm.errors import ModelFileError
-from litert_lm.tokenizer.base import check_text, check_token_ids, native_errors
+from litert_lm.tokenizer.base import (
+    check_not_empty,
+    check_text,
+    check_token_ids,
+    native_errors,
+)
 from litert_lm.tokenizer.pieces import Piece, PieceTable
 
 __all__ = ["SentencePieceTokenizer"]
@@ -33,11 +38,7 @@ class SentencePieceTokenizer:
         with native_errors("be read as SentencePiece"):
             self._model.LoadFromSerializedProto(bytes(data))
             self._vocab_size = int(self._model.vocab_size())
-        if not self._vocab_size:
-            raise ModelFileError(
-                "The model's SentencePiece vocabulary is empty; fetch or convert "
-                "the file again."
-            )
+        check_not_empty(self._vocab_size)
 
     @property
     def vocab_size(self) -> int:
@@ -45,7 +46,8 @@ class SentencePieceTokenizer:
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        return frozenset(filter(self._model.is_control, range(self._vocab_size)))
+        ids = list(range(self._vocab_size))
+        return frozenset(compress(ids, self._model.is_control(ids)))
 
     @cached_property
     def pieces(self) -> PieceTable:
@@ -72,7 +74,9 @@ class SentencePieceTokenizer:
     def id_to_token(self, token_id: int) -> str | None:
         if not 0 <= token_id < self._vocab_size:
             return None
-        return str(self._model.id_to_piece(int(token_id)))
+        # The library does not check at load that spellings are UTF-8.
+        with native_errors(f"spell token {token_id}"):
+            return str(self._model.id_to_piece(int(token_id)))
 
     def _piece(self, token_id: int) -> Piece | None:
         spelling = self.id_to_token(token_id)
@@ -82,7 +86,8 @@ class SentencePieceTokenizer:
             # It is no text: a space that follows it is still the dummy one.
             return Piece(spelling.encode(), spelling.encode(), ends_start=False)
         if self._model.is_unknown(token_id):
-            return Piece.plain(str(self._model.decode([token_id])).encode())
+            with native_errors(f"spell token {token_id}"):
+                return Piece.plain(str(self._model.decode([token_id])).encode())
         byte = _BYTE.fullmatch(spelling)
         if byte and self._model.is_byte(token_id):
             return Piece.plain(bytes.fromhex(byte[1]))
@@ -103,11 +108,12 @@ class SentencePieceTokenizer:
         the file, but the library does not show them.
         """
         space = self.token_to_id(_SPACE)
-        probe = [space] if space is not None else self._spaced_ids()
-        if not probe or self._model.decode(probe[:1]).startswith(" "):
-            return "kept"
-        return "all dropped" if not self._model.decode(probe[:1] * 2) else "one dropped"
+        probe = [space] if space is not None else self._spaced_ids()[:1]
+        with native_errors("decode a space"):
+            if not probe or self._model.decode(probe).startswith(" "):
+                return "kept"
+            return "one dropped" if self._model.decode(probe * 2) else "all dropped"
 
     def _spaced_ids(self) -> list[int]:
-        ids = self._model.encode("a b the of 1 in e")
-        return [i for i in ids if str(self._model.id_to_piece(i)).startswith(_SPACE)]
+        ids = self.encode("a b the of 1 in e")
+        return [i for i in ids if (self.id_to_token(i) or "").startswith(_SPACE)]

@@ -40,6 +40,26 @@ def test_a_damaged_file_loads_or_is_a_model_file_error(kind, data):
         load_tokenizer(kind, content[:at] + damage + content[at + len(damage) :])
 
 
+def test_a_spelling_that_is_no_utf8_is_a_model_file_error():
+    kind, content = tokenizer_data("sp-gemma")
+    spoiled = content.replace("日".encode(), b"\xe6\x97a")
+    tokenizer = load_tokenizer(kind, spoiled)
+    with pytest.raises(ModelFileError, match="spell token"):
+        tokenizer.decode(range(tokenizer.vocab_size))
+
+
+def test_bytes_that_are_no_utf8_are_a_model_file_error():
+    content = tokenizer_data("gemma")[1].replace(b'"type"', b'"ty\x81e"', 1)
+    with pytest.raises(ModelFileError, match="utf-8"):
+        load_tokenizer("huggingface", content)
+
+
+def test_a_vocabulary_without_tokens_is_a_model_file_error():
+    empty = tokenizers.Tokenizer(tokenizers.models.BPE()).to_str().encode()
+    with pytest.raises(ModelFileError, match="empty vocabulary"):
+        load_tokenizer("huggingface", empty)
+
+
 def test_an_unknown_kind_is_an_invalid_argument():
     with pytest.raises(InvalidArgumentError, match="'bert'"):
         load_tokenizer("bert", b"")
@@ -51,7 +71,7 @@ def test_a_panic_in_the_native_library_is_a_model_file_error(monkeypatch):
     def explode(data):
         raise panic("index out of bounds")
 
-    monkeypatch.setattr(tokenizers.Tokenizer, "from_buffer", explode, raising=True)
+    monkeypatch.setattr(tokenizers.Tokenizer, "from_str", explode, raising=True)
     with pytest.raises(ModelFileError, match="index out of bounds"):
         load_tokenizer("huggingface", b"{}")
 
@@ -60,7 +80,7 @@ def test_an_interrupt_is_not_taken_for_a_bad_file(monkeypatch):
     def interrupt(data):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tokenizers.Tokenizer, "from_buffer", interrupt, raising=True)
+    monkeypatch.setattr(tokenizers.Tokenizer, "from_str", interrupt, raising=True)
     with pytest.raises(KeyboardInterrupt):
         load_tokenizer("huggingface", b"{}")
 
