@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from litert_lm.config import Backend, SamplerConfig
+    from litert_lm.engine import Engine
     from litert_lm.errors import LiteRtLmError
+    from litert_lm.generate.response import FinishReason, GenerateResponse
+    from litert_lm.results import BenchmarkInfo, Responses
+    from litert_lm.session import Session
 
 __all__ = [
     "Backend",
+    "BenchmarkInfo",
+    "Engine",
+    "FinishReason",
+    "GenerateResponse",
     "LiteRtLmError",
+    "Responses",
     "SamplerConfig",
+    "Session",
     "__version__",
 ]
 
@@ -23,8 +33,14 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Backend": "litert_lm.config",
+    "BenchmarkInfo": "litert_lm.results",
+    "Engine": "litert_lm.engine",
+    "FinishReason": "litert_lm.generate.response",
+    "GenerateResponse": "litert_lm.generate.response",
     "LiteRtLmError": "litert_lm.errors",
+    "Responses": "litert_lm.results",
     "SamplerConfig": "litert_lm.config",
+    "Session": "litert_lm.session",
 }
 
 

@@ -22,6 +22,7 @@ from litert_lm.errors import (
     ModelFileError,
 )
 from litert_lm.executor import runtime
+from litert_lm.executor.quiet import quiet_stderr
 from litert_lm.executor.tensors import TensorBuffer, TensorSpec, destroy_with
 
 __all__ = ["CompileOptions", "CompiledModel", "RunCall"]
@@ -105,9 +106,13 @@ class CompiledModel:
     def _compile(self) -> c.c_void_p:
         options = self._make_options()
         try:
-            handle = self.library.create(
-                "CreateCompiledModel", self.library.environment, self._model, options
-            )
+            with quiet_stderr():
+                handle = self.library.create(
+                    "CreateCompiledModel",
+                    self.library.environment,
+                    self._model,
+                    options,
+                )
         except ExecutionError as error:
             kind = ModelFileError if self.options.accelerator == "cpu" else BackendError
             raise kind(

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from litert_lm.errors import ContextFullError
-from litert_lm.executor.compiled_model import CompiledModel
+from litert_lm.errors import ContextFullError, SessionStateError
+from litert_lm.executor.compiler import ModelCompiler
 from litert_lm.executor.kv_cache import KVCache
 from litert_lm.executor.layout import ModelLayout, Step
 from litert_lm.executor.plan import Chunk, plan_prefill
@@ -18,13 +18,12 @@ from litert_lm.executor.step_runner import StepRunner
 __all__ = ["Executor"]
 
 _BUCKET = 128  # entries; attention cost and resizing cost balance here
+_LONGEST_CHUNK = 256  # tokens; longer chunks compute more of what the mask hides
 _HEADROOM = 128  # entries reserved behind a prompt for the answer
 
 # Relative cost of calls that were never measured.
 _DECODE_COST = 1.0
 _TOKEN_COST = 0.03
-
-Compile = Callable[[str, str], CompiledModel]
 
 
 class Executor:
@@ -32,22 +31,23 @@ class Executor:
 
     Args:
         layout: the model's states and steps.
-        compiled: gives the compiled model that holds (model type, signature key).
+        compiled: compiles signatures when they are needed.
         costs: signature key -> seconds of one call, where measured.
         is_resizable: the graph takes caches shorter than exported.
         context_length: limit on the entries of a cache, at most the layout's.
+
+    Attributes:
         pad_id: token id in padding rows.
     """
 
     def __init__(
         self,
         layout: ModelLayout,
-        compiled: Compile,
+        compiled: ModelCompiler,
         *,
         costs: Mapping[str, float] | None = None,
         is_resizable: bool = False,
         context_length: int | None = None,
-        pad_id: int = 0,
     ) -> None:
         self.layout = layout
         self.is_resizable = is_resizable
@@ -55,15 +55,50 @@ class Executor:
         self.vocab_size = layout.vocab_size
         self._compiled = compiled
         self._costs = dict(costs or {})
-        self._pad_id = pad_id
+        self.pad_id = 0
+        self._is_closed = False
         self._lock = threading.Lock()
         self._runners: dict[int, StepRunner] = {}
+        self._prefill = _useful(layout.prefill)
         self._lengths = _cache_lengths(layout, is_resizable)
         self._doubled = _doubled_states(layout)
+
+    @property
+    def can_rewind(self) -> bool:
+        """Whether a cache can go back to an earlier token."""
+        return not (self.layout.is_recurrent or self.layout.has_local_states)
 
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence; memory comes with its first tokens."""
         return KVCache(self.layout.states, self._doubled)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens per call that are in use, 1 for a decode step."""
+        return [1, *sorted({step.length for step in self._prefill})]
+
+    def step_key(self, length: int) -> str:
+        """Signature key of the calls with `length` tokens and the longest cache."""
+        return self._step(length, self._lengths[-1]).key
+
+    def run_chunk(self, cache: KVCache, length: int, token_ids: Sequence[int]) -> None:
+        """Store `token_ids` by one call with `length` tokens, padded if need be."""
+        with self._lock:
+            self._run(cache, length, token_ids, 0, None)
+
+    def compile(self) -> None:
+        """Compile what decoding needs, instead of at the first token."""
+        step = self._step(1, self._lengths[-1])
+        with self._lock:
+            for call in step.calls:
+                self._compiled(call.model, call.key)
+
+    def close(self) -> None:
+        """Free the compiled models; caches stay valid values."""
+        with self._lock:
+            self._is_closed = True
+            self._runners.clear()
+            self._compiled.close()
 
     def prefill(
         self,
@@ -127,6 +162,8 @@ class Executor:
 
     def _runner(self, cache: KVCache, length: int, reserve: int) -> StepRunner:
         """The runner of the step with `length` tokens, with room made in `cache`."""
+        if self._is_closed:
+            raise SessionStateError("The engine was closed; open a new one.")
         needed = cache.num_tokens + length
         if needed > cache.length:
             cache.grow(self._bucket(needed), reserve)
@@ -134,13 +171,13 @@ class Executor:
         if runner is None or runner.length != cache.length:
             step = self._step(length, cache.length)
             runner = StepRunner(
-                step, cache.length, self._compiled, self.layout.states, self._pad_id
+                step, cache.length, self._compiled, self.layout.states, self.pad_id
             )
             self._runners[length] = runner
         return runner
 
     def _step(self, length: int, cache_length: int) -> Step:
-        steps = self.layout.decode if length == 1 else self.layout.prefill
+        steps = self.layout.decode if length == 1 else self._prefill
         fitting = [
             step
             for step in steps
@@ -156,11 +193,10 @@ class Executor:
     def _plan(self, start: int, count: int) -> list[Chunk]:
         limit = self._lengths[-1] if self.is_resizable else self._bucket(start + count)
         costs = {1: self._cost(self._step(1, limit))}
-        for step in self.layout.prefill:
+        for step in self._prefill:
             if self.is_resizable or step.context == limit:
                 costs[step.length] = self._cost(step)
-        can_pad = not (self.layout.is_recurrent or self.layout.has_local_states)
-        return plan_prefill(count, start, limit, costs, can_pad=can_pad)
+        return plan_prefill(count, start, limit, costs, can_pad=self.can_rewind)
 
     def _cost(self, step: Step) -> float:
         """Seconds of one call, or a usual ratio to a decode step where not measured."""
@@ -175,6 +211,12 @@ class Executor:
                 f"{count - free} too many. Start a new session, shorten the prompt or "
                 "use a bundle with a longer context."
             )
+
+
+def _useful(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Prefill steps without those whose attention is mostly spent on masked entries."""
+    short = tuple(step for step in steps if step.length <= _LONGEST_CHUNK)
+    return short or tuple(steps[:1])
 
 
 def _cache_lengths(layout: ModelLayout, is_resizable: bool) -> list[int]:

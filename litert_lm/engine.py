@@ -1,0 +1,207 @@
+"""Engine: one bundle opened once, from which sessions are made."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+
+from litert_lm.bundle import open_bundle
+from litert_lm.bundle.bundle import Bundle
+from litert_lm.bundle.metadata import ModelConfig, resolve
+from litert_lm.config import Backend, SamplerConfig, check_count
+from litert_lm.errors import BackendError, InvalidArgumentError, SessionStateError
+from litert_lm.executor.executor import Executor
+from litert_lm.executor.opening import ExecutorOptions, open_executor
+from litert_lm.session import Session
+from litert_lm.tokenizer import Tokenizer, load_tokenizer
+
+__all__ = ["Engine"]
+
+# Official parameters that ask for what does not exist here yet; None and False are
+# accepted, because that is what they mean.
+_NOT_YET = (
+    "max_num_images",
+    "vision_backend",
+    "audio_backend",
+    "lora_rank_config",
+    "activation_data_type",
+    "use_ringbuffers_local_attention",
+    "enable_ynnpack",
+    "enable_speculative_decoding",
+)
+
+
+class Engine:
+    """A model bundle ready to run. A context manager.
+
+    Args:
+        model_path: a .litertlm or .task file.
+        backend: where it runs; the class instead of an instance means its defaults.
+        max_num_tokens: limit on prompt and answer together; None is the bundle's.
+        cache_dir: folder for packed weights: None is ``$XDG_CACHE_HOME/litert_lm``, ""
+            the folder of the model, ":memory" and ":nocache" write no weights.
+        enable_benchmark: accepted; times are always kept.
+        max_num_images, vision_backend, audio_backend, lora_rank_config,
+        activation_data_type, use_ringbuffers_local_attention, enable_ynnpack,
+        enable_speculative_decoding: of the official package; not supported, so only
+            None and False are accepted.
+
+    Raises:
+        ModelNotFoundError, ModelFileError, UnsupportedModelError: the file.
+        BackendError: the backend.
+        StorageError: the cache directory.
+        InvalidArgumentError: any other argument.
+    """
+
+    def __init__(
+        self,
+        model_path: str | os.PathLike[str],
+        backend: Backend | type[Backend] | None = None,
+        max_num_tokens: int | None = None,
+        max_num_images: int | None = None,
+        cache_dir: str | None = None,
+        vision_backend: Backend | type[Backend] | None = None,
+        audio_backend: Backend | type[Backend] | None = None,
+        lora_rank_config: object | None = None,
+        activation_data_type: object | None = None,
+        enable_benchmark: bool = False,
+        use_ringbuffers_local_attention: bool | None = None,
+        enable_ynnpack: bool | None = None,
+        *,
+        enable_speculative_decoding: bool | None = None,
+    ) -> None:
+        given = locals()
+        for name in _NOT_YET:
+            if given[name]:
+                raise InvalidArgumentError(
+                    f"{name}={given[name]!r} is not supported yet; leave it out."
+                )
+        begin = time.perf_counter()
+        check_count("max_num_tokens", max_num_tokens, minimum=1)
+        self.backend = _instance(backend)
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._bundle = open_bundle(model_path)
+        try:
+            self._open(cache_dir, max_num_tokens)
+        except BaseException:
+            self._bundle.close()
+            raise
+        self.init_seconds = time.perf_counter() - begin
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the model. Sessions of the engine raise SessionStateError from then on.
+
+        Waits for a model call that is running; closing twice is harmless.
+        """
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self.executor.close()
+        self._bundle.close()
+
+    def check_open(self) -> None:
+        """Raise SessionStateError when the engine is closed."""
+        if self._is_closed:
+            raise SessionStateError("The engine is closed; open a new one.")
+
+    def create_session(
+        self,
+        *,
+        apply_prompt_template: bool = True,
+        sampler_config: SamplerConfig | None = None,
+        max_output_tokens: int | None = None,
+        lora_config: object | None = None,
+        enable_speculative_decoding: bool | None = None,
+    ) -> Session:
+        """An empty session.
+
+        Args:
+            apply_prompt_template: put the bundle's prompt affixes around texts.
+            sampler_config: sampling; fields left None come from the bundle.
+            max_output_tokens: limit on each answer.
+            lora_config, enable_speculative_decoding: not supported, None or False.
+        """
+        self.check_open()
+        if lora_config or enable_speculative_decoding:
+            raise InvalidArgumentError(
+                "lora_config and enable_speculative_decoding are not supported yet; "
+                "leave them out."
+            )
+        return Session(
+            self,
+            apply_prompt_template=apply_prompt_template,
+            sampler_config=sampler_config,
+            max_output_tokens=max_output_tokens,
+        )
+
+    def tokenize(self, text: str) -> list[int]:
+        """Token ids of a text; nothing is added."""
+        return self.tokenizer.encode(text)
+
+    def detokenize(self, token_ids: Sequence[int]) -> str:
+        """Text of token ids, special tokens included."""
+        return self.tokenizer.decode(token_ids)
+
+    @property
+    def bos_token_id(self) -> int | None:
+        """The id that begins every context, or None."""
+        return self.config.bos_id
+
+    @property
+    def eos_token_ids(self) -> list[list[int]]:
+        """The id sequences that end an answer."""
+        return [list(sequence) for sequence in self.config.stop_sequences]
+
+    def _open(self, cache_dir: str | None, max_num_tokens: int | None) -> None:
+        """Load the tokenizer on a thread while the model is compiled."""
+        metadata = self._bundle.llm_metadata
+        options = ExecutorOptions(
+            accelerator=self.backend.get_name(),
+            num_threads=getattr(self.backend, "thread_count", None),
+            cache_dir=cache_dir,
+            max_num_tokens=max_num_tokens,
+            default_max_num_tokens=metadata.max_num_tokens,
+        )
+        with ThreadPoolExecutor(1) as pool:
+            loading = pool.submit(_load_texts, self._bundle)
+            self.executor: Executor = open_executor(self._bundle, options)
+            self.executor.compile()
+            self.tokenizer, self.config = loading.result()
+        self.executor.pad_id = self.config.pad_id
+
+
+def _load_texts(bundle: Bundle) -> tuple[Tokenizer, ModelConfig]:
+    tokenizer = load_tokenizer(*bundle.tokenizer_section())
+    what = f"LlmMetadata of {bundle.path}"
+    return tokenizer, resolve(bundle.llm_metadata, tokenizer, what)
+
+
+def _instance(backend: object) -> Backend:
+    """The backend; a class stands for an instance with its defaults."""
+    if backend is None:
+        return Backend.CPU()
+    if isinstance(backend, type) and issubclass(backend, Backend):
+        return backend()
+    if not isinstance(backend, Backend):
+        raise BackendError(
+            f"{backend!r} is no backend; use Backend.CPU(), Backend.GPU() or "
+            "Backend.NPU()."
+        )
+    return backend

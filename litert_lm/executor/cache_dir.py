@@ -1,0 +1,160 @@
+"""The cache directory: packed weights and what is known of each model.
+
+Everything in it can be made again. Names hold the content hash of the model file, the
+LiteRT version and the CPU's features, because XNNPACK does not tie its weight cache to
+them: one that belongs to another model gives wrong logits without any sign.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from litert_lm.errors import StorageError
+
+__all__ = ["MEMORY", "NO_CACHE", "CacheDirectory"]
+
+NO_CACHE = ":nocache"
+MEMORY = ":memory"
+MAX_BYTES = 16 << 30  # of packed weights; the least recently used go first
+_MAX_SMALL_FILES = 1000
+_CHUNK = 4 << 20
+
+
+class CacheDirectory:
+    """Where a model's weight cache and facts lie.
+
+    Args:
+        cache_dir: None for ``$XDG_CACHE_HOME/litert_lm`` (in memory where that cannot
+            be written), ``""`` for the folder of the model, ``":memory"`` or
+            ``":nocache"`` for no weight cache file, or a folder.
+        model_path: the bundle.
+
+    Raises:
+        StorageError: the folder asked for cannot be written.
+    """
+
+    def __init__(self, cache_dir: str | None, model_path: Path) -> None:
+        self.weights: Path | str | None
+        default = _writable(_default_folder())
+        if cache_dir in (NO_CACHE, MEMORY):
+            self.weights = MEMORY if cache_dir == MEMORY else None
+            self._small = default
+            return
+        folder = default
+        if cache_dir is not None:
+            wanted = Path(cache_dir) if cache_dir else model_path.resolve().parent
+            folder = _writable(wanted)
+            if folder is None:
+                raise StorageError(
+                    f"The cache folder {wanted} cannot be written; pass another "
+                    f"cache_dir, or {MEMORY!r} to keep packed weights in memory."
+                )
+        self.weights = MEMORY if folder is None else folder
+        self._small = folder
+
+    def weight_cache(self, content_hash: str, section: str) -> str | None:
+        """Path of a section's packed weights, ":memory", or None for no cache."""
+        if not isinstance(self.weights, Path):
+            return self.weights
+        name = f"{content_hash[:32]}-{section}-{runtime_key()}.litert_lm.xnnpack"
+        path = self.weights / name
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return str(path)
+
+    def content_hash(self, path: Path) -> str:
+        """SHA-256 of a file, remembered by device, inode, size and time of change."""
+        status = path.stat()
+        identity = f"{status.st_dev}-{status.st_ino}-{status.st_size}"
+        identity += f"-{status.st_mtime_ns}"
+        known = self.load(f"hash-{identity}")
+        if isinstance(known, str):
+            return known
+        digest = hashlib.sha256()
+        with path.open("rb", buffering=0) as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+        self.save(f"hash-{identity}", digest.hexdigest())
+        return digest.hexdigest()
+
+    def load(self, name: str) -> Any:
+        """A value that `save` stored, or None."""
+        if self._small is None:
+            return None
+        try:
+            return json.loads((self._small / f"{name}.litert_lm.json").read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    def save(self, name: str, value: object) -> None:
+        """Store a JSON value; a failure only means that it is made again next time."""
+        if self._small is None:
+            return
+        with contextlib.suppress(OSError):
+            path = self._small / f"{name}.litert_lm.json"
+            handle, temporary = tempfile.mkstemp(dir=self._small, suffix=".new")
+            with os.fdopen(handle, "w") as file:
+                json.dump(value, file)
+            os.replace(temporary, path)
+
+    def trim(self) -> None:
+        """Delete what was not used for longest until the limits hold."""
+        folder = self.weights if isinstance(self.weights, Path) else self._small
+        if folder is None:
+            return
+        with contextlib.suppress(OSError):
+            _trim(folder.glob("*.litert_lm.xnnpack"), MAX_BYTES, _MAX_SMALL_FILES)
+            _trim(folder.glob("*.litert_lm.json"), MAX_BYTES, _MAX_SMALL_FILES)
+
+
+@functools.cache
+def runtime_key() -> str:
+    """Short hash of everything but the model that packed weights depend on."""
+    parts = [metadata.version("ai-edge-litert"), platform.machine(), _cpu_features()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _cpu_features() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    marks = ("flags", "Features", "model name", "CPU part", "CPU variant")
+    return "\n".join(sorted({line for line in lines if line.startswith(marks)}))
+
+
+def _default_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "litert_lm"
+
+
+def _writable(folder: Path) -> Path | None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return None
+
+
+def _trim(paths: Iterator[Path], max_bytes: int, max_files: int) -> None:
+    files = sorted(
+        ((path.stat(), path) for path in paths),
+        key=lambda pair: pair[0].st_mtime,
+        reverse=True,
+    )
+    total = 0
+    for count, (status, path) in enumerate(files, 1):
+        total += status.st_size
+        if total > max_bytes or count > max_files:
+            path.unlink(missing_ok=True)

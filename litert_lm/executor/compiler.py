@@ -1,0 +1,55 @@
+"""Compiles a bundle's models when their signatures are first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from litert_lm.executor.compiled_model import CompiledModel, CompileOptions
+
+__all__ = ["ModelCompiler"]
+
+
+class ModelCompiler:
+    """Gives the compiled model that holds a signature.
+
+    Args:
+        sections: model type -> verified TFLite bytes.
+        options: accelerator and threads of all compilations.
+        weight_caches: model type -> path of its packed weights, or None.
+        groups: model type -> keys that are compiled together, since one compilation of
+            several signatures maps the packed weights once; others come alone.
+    """
+
+    def __init__(
+        self,
+        sections: Mapping[str, memoryview],
+        options: CompileOptions,
+        weight_caches: Mapping[str, str | None],
+        groups: Mapping[str, Sequence[str]],
+    ) -> None:
+        self._sections = sections
+        self._options = options
+        self._weight_caches = weight_caches
+        self._groups = groups
+        self._compiled: dict[tuple[str, str], CompiledModel] = {}
+
+    def __call__(self, kind: str, key: str) -> CompiledModel:
+        """The compiled model of type `kind` in which signature `key` can be run."""
+        if (kind, key) not in self._compiled:
+            group = tuple(self._groups.get(kind, ()))
+            keys = group if key in group else (key,)
+            options = replace(
+                self._options,
+                weight_cache=self._weight_caches.get(kind),
+                signatures=keys,
+            )
+            model = CompiledModel(self._sections[kind], options)
+            self._compiled |= {(kind, each): model for each in keys}
+        return self._compiled[kind, key]
+
+    def close(self) -> None:
+        """Free all compiled models."""
+        for model in self._compiled.values():
+            model.close()
+        self._compiled.clear()

@@ -1,0 +1,73 @@
+"""What was found out about a model when it was first loaded, kept for later loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from litert_lm.executor.layout_reader import Updates
+from litert_lm.executor.state_updates import StateUpdate
+
+__all__ = ["ModelFacts"]
+
+_FORMAT = 1  # raise it when the meaning of a field changes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFacts:
+    """Results of the first load.
+
+    Attributes:
+        updates: state updates of all graphs.
+        is_resizable: the graphs take caches shorter than exported, with equal logits.
+        costs: number of threads -> signature key -> seconds of one call.
+        failure: why the model cannot be used; None when it works.
+    """
+
+    updates: Updates = field(default_factory=dict)
+    is_resizable: bool = False
+    costs: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    failure: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        updates = [
+            [kind, key, output, update.source, update.axis, update.in_place]
+            for (kind, key), by_output in self.updates.items()
+            for output, update in by_output.items()
+        ]
+        return {
+            "format": _FORMAT,
+            "signatures": [list(key) for key in self.updates],
+            "updates": updates,
+            "is_resizable": self.is_resizable,
+            "costs": {str(count): dict(cost) for count, cost in self.costs.items()},
+            "failure": self.failure,
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> ModelFacts | None:
+        """From JSON values; None when they are of another format."""
+        if not isinstance(value, dict) or value.get("format") != _FORMAT:
+            return None
+        updates: dict[tuple[str, str], dict[str, StateUpdate]] = {
+            (kind, key): {} for kind, key in value["signatures"]
+        }
+        for kind, key, output, source, axis, in_place in value["updates"]:
+            updates[kind, key][output] = StateUpdate(source, axis, in_place)
+        costs = {int(count): cost for count, cost in value["costs"].items()}
+        return cls(
+            updates=updates,
+            is_resizable=value["is_resizable"],
+            costs=costs,
+            failure=value["failure"],
+        )
+
+    @property
+    def fastest_threads(self) -> int:
+        """Number of threads with the fastest decode step; 1 when never measured."""
+        totals = {
+            count: min(cost.values()) for count, cost in self.costs.items() if cost
+        }
+        return min(totals, key=totals.__getitem__, default=1)

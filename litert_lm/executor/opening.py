@@ -1,0 +1,148 @@
+"""From a bundle to an executor that is ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from litert_lm.bundle.bundle import Bundle
+from litert_lm.bundle.tflite import read_tflite
+from litert_lm.errors import InvalidArgumentError, ModelFileError, UnsupportedModelError
+from litert_lm.executor.cache_dir import CacheDirectory, runtime_key
+from litert_lm.executor.compiled_model import CompileOptions
+from litert_lm.executor.compiler import ModelCompiler
+from litert_lm.executor.executor import Executor
+from litert_lm.executor.facts import ModelFacts
+from litert_lm.executor.layout import ModelLayout
+from litert_lm.executor.layout_reader import MAIN, read_layout
+
+__all__ = ["ExecutorOptions", "open_executor"]
+
+MODEL_TYPES = (MAIN, "embedder", "per_layer_embedder", "aux")
+_DEFAULT_CONTEXT = 4096  # tokens, for models whose states do not limit it
+_GROUPED_LENGTH = 128  # prefill signatures up to this length are compiled with decode
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorOptions:
+    """How a model is to be run.
+
+    Args:
+        accelerator: "cpu", "gpu" or "npu".
+        num_threads: None takes the number that was fastest at the first load.
+        cache_dir: as in CacheDirectory.
+        max_num_tokens: the caller's limit on the context, or None.
+        default_max_num_tokens: the bundle's limit; 0 for none.
+    """
+
+    accelerator: str = "cpu"
+    num_threads: int | None = None
+    cache_dir: str | None = None
+    max_num_tokens: int | None = None
+    default_max_num_tokens: int = 0
+
+
+def open_executor(bundle: Bundle, options: ExecutorOptions) -> Executor:
+    """An executor over the bundle's models; compiles them with their first use.
+
+    Raises:
+        ModelFileError: a damaged model, or one that crashes LiteRT.
+        UnsupportedModelError: a model that cannot be run, and why.
+        InvalidArgumentError: max_num_tokens does not fit the model.
+        StorageError: the cache directory cannot be written.
+    """
+    from litert_lm.executor.probe import first_load
+
+    cache = CacheDirectory(options.cache_dir, bundle.path)
+    content = cache.content_hash(bundle.path)
+    name = f"model-{content[:32]}-{runtime_key()}"
+    facts = ModelFacts.from_json(cache.load(name))
+    if facts is None:
+        facts = first_load(bundle, options)
+        cache.save(name, facts.to_json())
+        cache.trim()
+    if facts.failure is not None:
+        raise ModelFileError(facts.failure)
+    num_threads = options.num_threads or facts.fastest_threads
+    return assemble(bundle, options, cache, facts, num_threads)
+
+
+def assemble(
+    bundle: Bundle,
+    options: ExecutorOptions,
+    cache: CacheDirectory,
+    facts: ModelFacts,
+    num_threads: int,
+) -> Executor:
+    """An executor by what is known of the model."""
+    sections = model_sections(bundle)
+    models = {kind: read_tflite(data, kind) for kind, data in sections.items()}
+    metadata = bundle.executor_metadata
+    layout = read_layout(
+        models,
+        facts.updates,
+        None if metadata is None else metadata.llm_executor_metadata,
+    )
+    content = cache.content_hash(bundle.path)
+    compiler = ModelCompiler(
+        sections,
+        CompileOptions(accelerator=options.accelerator, num_threads=num_threads),
+        {kind: cache.weight_cache(content, kind) for kind in sections},
+        compile_groups(layout),
+    )
+    return Executor(
+        layout,
+        compiler,
+        costs=facts.costs.get(num_threads) or next(iter(facts.costs.values()), {}),
+        is_resizable=facts.is_resizable,
+        context_length=context_length(layout, options),
+    )
+
+
+def model_sections(bundle: Bundle) -> dict[str, memoryview]:
+    """The bytes of the models that generation uses."""
+    if MAIN in bundle.weights:
+        raise UnsupportedModelError(
+            f"{bundle.path} keeps its weights in a section of their own, which cannot "
+            "be run yet; use a bundle whose model holds its weights."
+        )
+    if MAIN not in bundle.models:
+        raise UnsupportedModelError(
+            f"{bundle.path} has no {MAIN} model, only "
+            f"{', '.join(bundle.models) or 'none'}; use a text generation bundle."
+        )
+    return {
+        kind: bundle.read(bundle.models[kind])
+        for kind in MODEL_TYPES
+        if kind in bundle.models
+    }
+
+
+def compile_groups(layout: ModelLayout) -> Mapping[str, list[str]]:
+    """What is compiled together: decode and short prefills; all of small models."""
+    longest = layout.decode[-1].context
+    short = [step for step in layout.prefill if step.length <= _GROUPED_LENGTH]
+    chosen = [
+        step for step in (*layout.decode, *short) if step.context == longest
+    ] or list(layout.decode)
+    groups: dict[str, list[str]] = {}
+    for step in chosen:
+        for call in step.calls:
+            keys = groups.setdefault(call.model, [])
+            if call.key not in keys:
+                keys.append(call.key)
+    return groups
+
+
+def context_length(layout: ModelLayout, options: ExecutorOptions) -> int:
+    """Tokens of prompt and answer together: the caller's, bundle's or cache's limit."""
+    longest, max_num_tokens = layout.context_length, options.max_num_tokens
+    if max_num_tokens is None:
+        stated = options.default_max_num_tokens or longest or _DEFAULT_CONTEXT
+        return min(stated, longest or stated)
+    if longest and max_num_tokens > longest:
+        raise InvalidArgumentError(
+            f"max_num_tokens is {max_num_tokens}, and the model's cache holds "
+            f"{longest} tokens; pass at most {longest}."
+        )
+    return max_num_tokens

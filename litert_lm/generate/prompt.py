@@ -1,0 +1,88 @@
+"""From a session's texts to token ids, by the official runtime's rules.
+
+With a template, the first text of a turn gets the user prefix, and decoding begins
+with user suffix and model prefix, tokenized as one text. BOS comes once, at the very
+beginning. Nothing is added behind an answer: its stop token stays in the context.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+from litert_lm.bundle.metadata import ModelConfig
+from litert_lm.errors import InvalidArgumentError
+from litert_lm.tokenizer.base import Tokenizer
+
+__all__ = ["PromptAssembler", "Turn"]
+
+
+class Turn(enum.Enum):
+    """Where a session stands."""
+
+    FRESH = "nothing was prefilled yet"
+    PREFILLED = "a prompt waits for its answer"
+    DECODED = "the last prompt was answered"
+
+
+class PromptAssembler:
+    """Gives the token ids of each part of a turn.
+
+    Args:
+        config: affixes and BOS.
+        tokenizer: of the same bundle.
+        apply_template: put the affixes around user text.
+    """
+
+    def __init__(
+        self, config: ModelConfig, tokenizer: Tokenizer, apply_template: bool
+    ) -> None:
+        self._config = config
+        self._tokenizer = tokenizer
+        self._apply_template = apply_template
+
+    def prompt_ids(self, contents: Sequence[str], turn: Turn) -> list[int]:
+        """Ids that `contents` add to a session that stands at `turn`.
+
+        Raises:
+            InvalidArgumentError: no content, or text that begins with BOS itself where
+                a template is applied.
+        """
+        if not contents:
+            raise InvalidArgumentError("The prompt has no content; give some text.")
+        first, *rest = contents
+        if self._apply_template and turn is not Turn.PREFILLED:
+            self._refuse_bos(first)
+            first = self._config.user.prefix + first
+        ids = self._begin(first) if turn is Turn.FRESH else self._encode(first)
+        for text in rest:
+            ids += self._encode(text)
+        if not ids:
+            raise InvalidArgumentError("The prompt has no tokens; give some text.")
+        return ids
+
+    def answer_ids(self) -> list[int]:
+        """Ids between a prompt and its answer."""
+        if not self._apply_template:
+            return []
+        return self._encode(self._config.user.suffix + self._config.model.prefix)
+
+    def _begin(self, text: str) -> list[int]:
+        """Ids of the first text, with BOS exactly once where the bundle has one."""
+        bos_id, bos_text = self._config.bos_id, self._config.bos_text
+        if bos_id is None:
+            return self._encode(text)
+        if bos_text:
+            text = text.removeprefix(bos_text)
+        return [bos_id, *self._encode(text)]
+
+    def _refuse_bos(self, text: str) -> None:
+        bos_text = self._config.bos_text
+        if bos_text and text.startswith(bos_text):
+            raise InvalidArgumentError(
+                f"The text begins with the control token {bos_text!r}, which the "
+                "session adds by itself; leave it out."
+            )
+
+    def _encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text) if text else []

@@ -1,0 +1,90 @@
+"""One sequence: its token ids, and the cache that holds most of their entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from litert_lm.errors import CancelledError
+from litert_lm.executor.executor import Executor
+
+__all__ = ["TokenSequence"]
+
+
+class TokenSequence:
+    """Token ids with their KV entries.
+
+    The last id stays pending: the next decode step stores its entry and gives the
+    logits after it.
+
+    Attributes:
+        token_ids: all ids so far, prompt and answers.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self.token_ids: list[int] = []
+        self._executor = executor
+        self._cache = executor.new_cache()
+
+    @property
+    def num_stored(self) -> int:
+        """How many ids have their entries in the cache."""
+        return self._cache.num_tokens
+
+    def extend(
+        self,
+        token_ids: Iterable[int],
+        *,
+        is_cancelled: Callable[[], bool] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Append ids and store all entries but the last one's.
+
+        Raises:
+            CancelledError: asked for by `is_cancelled`; the sequence is as before.
+        """
+        before = len(self.token_ids)
+        self.token_ids.extend(token_ids)
+        pending = self.token_ids[self._cache.num_tokens : -1]
+        if not pending:
+            return
+        try:
+            self._executor.prefill(
+                self._cache, pending, is_cancelled=is_cancelled, progress=progress
+            )
+        except CancelledError:
+            self.rewind(before)
+            raise
+
+    def append(self, token_id: int) -> None:
+        """Append a generated id; its entry is stored by the next step."""
+        self.token_ids.append(token_id)
+
+    def step(self) -> npt.NDArray[np.float32]:
+        """Logits [vocab_size] after the last id; valid until the next step."""
+        if len(self.token_ids) - self._cache.num_tokens != 1:
+            self._leave_one_pending()
+        return self._executor.decode(self._cache, self.token_ids[-1])
+
+    def rewind(self, num_tokens: int) -> None:
+        """Forget all ids after the first `num_tokens`.
+
+        Recurrent states cannot go back; they are built again by the next call.
+        """
+        del self.token_ids[num_tokens:]
+        if self._cache.num_tokens <= num_tokens:
+            return
+        if self._executor.can_rewind:
+            self._cache.rewind(num_tokens)
+        else:
+            self._cache.clear()
+
+    def _leave_one_pending(self) -> None:
+        count = len(self.token_ids)
+        if self._cache.num_tokens >= count:
+            last = self.token_ids[-1]
+            self.rewind(count - 1)
+            self.token_ids.append(last)
+        self.extend(())

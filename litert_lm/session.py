@@ -1,0 +1,327 @@
+"""Session: one sequence, from prompt to answer to the next prompt."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from litert_lm.config import SamplerConfig, check_count
+from litert_lm.errors import (
+    CancelledError,
+    ContextFullError,
+    InvalidArgumentError,
+    PromptTooLongError,
+    SessionStateError,
+)
+from litert_lm.generate.answers import Answers
+from litert_lm.generate.decoding import Decoding, decode
+from litert_lm.generate.prompt import PromptAssembler, Turn
+from litert_lm.generate.request import GenerateRequest, Prompt
+from litert_lm.generate.response import (
+    FinishInfo,
+    FinishReason,
+    GenerateResponse,
+    PromptInfo,
+    SequenceOutput,
+    join,
+)
+from litert_lm.generate.sequence import TokenSequence
+from litert_lm.generate.times import Times
+from litert_lm.results import BenchmarkInfo, Responses
+from litert_lm.sampling.logprobs import Logprobs
+
+if TYPE_CHECKING:
+    from litert_lm.engine import Engine
+
+__all__ = ["Session"]
+
+_ABORTED = SequenceOutput(finish_info=FinishInfo(0, FinishReason.ABORTED))
+
+
+class Session:
+    """One sequence of tokens with its KV cache; made by ``Engine.create_session``.
+
+    Prompts and answers follow each other in one context. A session does one thing at a
+    time: a second thread, or a second stream before the first has ended, gets a
+    SessionStateError. A context manager.
+
+    Attributes:
+        prefill_progress: called with (tokens done, tokens in all) while a prompt is
+            read; None by default.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        apply_prompt_template: bool,
+        sampler_config: SamplerConfig | None,
+        max_output_tokens: int | None,
+    ) -> None:
+        check_count("max_output_tokens", max_output_tokens, minimum=1)
+        self._engine = engine
+        self._tokenizer = engine.tokenizer
+        self._executor = engine.executor
+        self._assembler = PromptAssembler(
+            engine.config, engine.tokenizer, apply_prompt_template
+        )
+        self._answers = Answers(
+            engine.config,
+            engine.tokenizer,
+            engine.executor.vocab_size,
+            sampler_config=sampler_config,
+            max_output_tokens=max_output_tokens,
+        )
+        self._sequence = TokenSequence(self._executor)
+        self._turn = Turn.FRESH
+        self._busy = threading.Lock()
+        self._cancelled = threading.Event()
+        self._is_closed = False
+        self._times = Times()
+        self.prefill_progress: Callable[[int, int], None] | None = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the context; later calls raise SessionStateError."""
+        self.cancel_process()
+        self._is_closed = True
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """All token ids of the context, prompts and answers."""
+        return tuple(self._sequence.token_ids)
+
+    def generate(self, prompt: Prompt, **options: object) -> GenerateResponse:
+        """Answer a prompt; `generate_stream` gives the same in chunks.
+
+        Args:
+            prompt: text, put together as by `run_prefill`, or token ids taken verbatim:
+                no BOS, no affixes.
+            **options: fields of GenerateRequest. Unset ones come from the session's
+                sampler_config, then from the bundle; ``max_new_tokens`` from the
+                session's max_output_tokens, else 20. Without a seed each call differs.
+
+        Raises:
+            TypeError: an option that does not exist.
+            InvalidArgumentError: a wrong value, or a prompt that does not fit.
+            ContextFullError: the context was full before.
+            SessionStateError: closed, or busy elsewhere.
+        """
+        return join(self.generate_stream(prompt, **options))
+
+    def generate_stream(
+        self, prompt: Prompt, **options: object
+    ) -> Iterator[GenerateResponse]:
+        """Answer a prompt in chunks: first the prompt's info, then one per token.
+
+        Arguments are checked at once. Closing the iterator, or breaking out of the loop
+        over it, ends generation; the session goes on from there.
+        """
+        request = GenerateRequest.from_options(prompt, options)
+        request.check_vocabulary(self._executor.vocab_size)
+        with self._exclusive():
+            ids = self._request_ids(request)
+            self._check_request(request, len(ids))
+        return self._stream(request)
+
+    def _stream(self, request: GenerateRequest) -> Iterator[GenerateResponse]:
+        with self._exclusive():
+            ids = self._request_ids(request)
+            self._check_request(request, len(ids))
+            info = PromptInfo(num_prompt_tokens=len(ids), token_ids=tuple(ids))
+            try:
+                self._extend(ids)
+            except CancelledError:
+                yield GenerateResponse(prompt_info=info, outputs=(_ABORTED,))
+                return
+            self._turn = Turn.DECODED
+            yield GenerateResponse(prompt_info=info)
+            decoding = self._answers.of_request(request, self._num_free)
+            for output in self._decode(decoding):
+                yield GenerateResponse(outputs=(output,))
+
+    def run_prefill(self, contents: Sequence[str]) -> None:
+        """Put text into the context.
+
+        Args:
+            contents: texts; with a prompt template the first of a turn gets the user
+                prefix. Each is tokenized on its own.
+
+        Raises:
+            InvalidArgumentError: no text, or too long for the context.
+            CancelledError: by `cancel_process`; the session is as before.
+        """
+        texts = _texts("contents", contents)
+        with self._exclusive():
+            ids = self._assembler.prompt_ids(texts, self._turn)
+            self._check_room(len(ids))
+            self._extend(ids)
+            self._turn = Turn.PREFILLED
+
+    def run_decode(self) -> Responses:
+        """Answer what was prefilled, up to a stop token or the session's limit."""
+        return Responses(
+            texts=["".join(r.texts[0] for r in self.run_decode_async())], scores=[0.0]
+        )
+
+    def run_decode_async(self) -> Iterator[Responses]:
+        """Answer what was prefilled, in pieces of text as they come.
+
+        Ends without an error when the session's limit is reached or `cancel_process`
+        is called.
+        """
+        with self._exclusive():
+            self._check_prefilled()
+        return self._decode_texts()
+
+    def _decode_texts(self) -> Iterator[Responses]:
+        with self._exclusive():
+            self._check_prefilled()
+            ids = self._assembler.answer_ids()
+            self._check_room(len(ids))
+            self._extend(ids)
+            self._turn = Turn.DECODED
+            decoding = self._answers.plain(self._num_free)
+            for output in self._decode(decoding):
+                yield Responses(texts=[output.text], scores=[0.0])
+
+    def run_text_scoring(
+        self, target_text: Sequence[str], store_token_lengths: bool = False
+    ) -> Responses:
+        """Log-probability of a text as the continuation of the context.
+
+        The context is as before afterwards.
+
+        Args:
+            target_text: one text.
+            store_token_lengths: also give the number of tokens and each one's value.
+
+        Returns:
+            ``scores`` holds the sum of the log-probabilities at temperature 1.
+        """
+        texts = _texts("target_text", target_text)
+        if len(texts) != 1:
+            raise InvalidArgumentError(
+                f"target_text must hold one text, got {len(texts)}; score them in turn."
+            )
+        with self._exclusive():
+            if not self._sequence.token_ids:
+                raise SessionStateError("There is no context to score after; prefill.")
+            ids = self._tokenizer.encode(texts[0]) if texts[0] else []
+            scores = self._score(ids)
+        responses = Responses(texts=[], scores=[math.fsum(scores)])
+        if store_token_lengths:
+            responses.token_lengths, responses.token_scores = [len(ids)], [scores]
+        return responses
+
+    def _score(self, ids: Sequence[int]) -> list[float]:
+        self._check_room(len(ids) - 1)
+        before = len(self._sequence.token_ids)
+        logprobs, scores = Logprobs(), []
+        try:
+            for token_id in ids:
+                logits = self._sequence.step()
+                scores.append(logprobs.token_logprob(logits, token_id))
+                self._sequence.append(token_id)
+        finally:
+            self._sequence.rewind(before)
+        return scores
+
+    def cancel_process(self) -> None:
+        """Stop what the session is doing, from any thread; it stays usable."""
+        self._cancelled.set()
+
+    def get_benchmark_info(self) -> BenchmarkInfo:
+        """Times of the engine's start and of the last prefill and decode."""
+        return self._times.info(self._engine.init_seconds)
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        if self._is_closed:
+            raise SessionStateError("The session is closed; create a new one.")
+        self._engine.check_open()
+        if not self._busy.acquire(blocking=False):
+            raise SessionStateError(
+                "The session is busy in another thread or with a stream that has not "
+                "ended; close that stream, or use a session of its own."
+            )
+        self._cancelled.clear()
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    def _request_ids(self, request: GenerateRequest) -> list[int]:
+        if not isinstance(request.prompt, str):
+            return list(request.prompt)
+        ids = self._assembler.prompt_ids([request.prompt], self._turn)
+        return ids + self._assembler.answer_ids()
+
+    def _check_request(self, request: GenerateRequest, num_tokens: int) -> None:
+        self._check_room(num_tokens)
+        limit = self._answers.limit(request)
+        minimum = request.min_new_tokens or 0
+        if minimum > limit:
+            raise InvalidArgumentError(
+                f"min_new_tokens is {minimum}, more than max_new_tokens, {limit}."
+            )
+
+    @property
+    def _num_free(self) -> int:
+        """Tokens that the context has left."""
+        return self._executor.context_length - len(self._sequence.token_ids)
+
+    def _check_room(self, num_tokens: int) -> None:
+        """Raise unless the tokens and one of an answer fit."""
+        used, length = len(self._sequence.token_ids), self._executor.context_length
+        if used >= length:
+            raise ContextFullError(
+                f"The context of {length} tokens is full; create a new session."
+            )
+        excess = used + num_tokens + 1 - length
+        if excess > 0:
+            raise PromptTooLongError(
+                f"The prompt has {num_tokens} tokens, {excess} too many: the context "
+                f"holds {length}, {used} are in use, and the answer needs at least one."
+            )
+
+    def _check_prefilled(self) -> None:
+        if self._turn is not Turn.PREFILLED:
+            raise SessionStateError(
+                "The session is not prefilled yet; call run_prefill before run_decode."
+            )
+
+    def _extend(self, ids: Sequence[int]) -> None:
+        with self._times.prefill(len(ids)):
+            self._sequence.extend(
+                ids,
+                is_cancelled=self._cancelled.is_set,
+                progress=self.prefill_progress,
+            )
+
+    def _decode(self, decoding: Decoding) -> Iterator[SequenceOutput]:
+        outputs = decode(self._sequence, decoding, self._cancelled.is_set)
+        return self._times.decode(outputs)
+
+
+def _texts(name: str, values: object) -> list[str]:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise InvalidArgumentError(f"{name} must be a list of texts, got {values!r}.")
+    for value in values:
+        if not isinstance(value, str):
+            raise InvalidArgumentError(f"{name} must hold texts, got {value!r}.")
+    return list(values)
