@@ -25,11 +25,12 @@ _SINGLE = "model.safetensors"
 _MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 
 
-def open_safetensors(folder: Path) -> Checkpoint:
+def open_safetensors(folder: Path, file: Path | None = None) -> Checkpoint:
     """Read a checkpoint's config and headers; weights are read when asked for.
 
     The folder holds config.json, model.safetensors or its parts with
-    model.safetensors.index.json, and tokenizer.json or tokenizer.model.
+    model.safetensors.index.json, and tokenizer.json or tokenizer.model. `file` is the
+    one with all weights where it has another name.
 
     Raises:
         ModelFileError: a file is damaged.
@@ -38,7 +39,7 @@ def open_safetensors(folder: Path) -> Checkpoint:
     config = read_json(folder / "config.json")
     generation = folder / "generation_config.json"
     tensors: dict[str, Rows] = {}
-    for path in _weight_files(folder):
+    for path in [file] if file else _weight_files(folder):
         tensors |= _read_header(path)
     tokenizer_config = folder / "tokenizer_config.json"
     settings = read_json(tokenizer_config) if tokenizer_config.is_file() else {}

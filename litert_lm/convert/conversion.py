@@ -1,0 +1,134 @@
+"""The way of a conversion: open the source, author the model, write the bundle."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from litert_lm.bundle.writer import write_bundle
+from litert_lm.config import SamplerConfig
+from litert_lm.convert.checkpoint import Checkpoint
+from litert_lm.convert.gguf import open_gguf
+from litert_lm.convert.metadata import make_executor_metadata, make_llm_metadata
+from litert_lm.convert.model import BuiltModel, build_model
+from litert_lm.convert.safetensors import open_safetensors
+from litert_lm.errors import (
+    ConversionError,
+    InvalidArgumentError,
+    ModelNotFoundError,
+    StorageError,
+)
+
+__all__ = ["convert_checkpoint", "open_source"]
+
+_KINDS = ("int8", "int4", "f32")
+
+Progress = Callable[[str, float], None]
+
+
+def open_source(source: Path) -> Checkpoint:
+    """The checkpoint that `source` holds; see `litert_lm.convert.convert`."""
+    source = Path(source)
+    if source.is_dir():
+        return _open_folder(source)
+    if not source.is_file():
+        raise ModelNotFoundError(f"There is no file or folder '{source}'.")
+    if source.suffix == ".safetensors":
+        return open_safetensors(source.parent, source)
+    return open_gguf(source)
+
+
+def _open_folder(folder: Path) -> Checkpoint:
+    if (folder / "config.json").is_file():
+        return open_safetensors(folder)
+    files = sorted(folder.glob("*.gguf"))
+    if len(files) == 1:
+        return open_gguf(files[0])
+    found = f"{len(files)} GGUF files" if files else "no GGUF file"
+    raise ConversionError(
+        f"'{folder}' has no config.json and {found}; name the file to convert."
+    )
+
+
+def convert_checkpoint(
+    checkpoint: Checkpoint,
+    output: Path,
+    *,
+    weights: str,
+    context_length: int | None,
+    sampler: SamplerConfig | None,
+    progress: Progress | None,
+) -> None:
+    """Write `checkpoint` as a bundle; see `litert_lm.convert.convert`."""
+    output = Path(output)
+    if weights not in _KINDS:
+        raise InvalidArgumentError(
+            f"weights must be one of {', '.join(_KINDS)}, got {weights!r}."
+        )
+    if output.is_dir():
+        raise InvalidArgumentError(f"The output '{output}' is a folder; name a file.")
+    report = progress or _silent
+    with _spool(output) as spool:
+        built = build_model(
+            checkpoint,
+            weights=weights,
+            context_length=context_length,
+            spool=spool,
+            progress=lambda part: report("Converting weights", part),
+        )
+        _check_vocabulary(checkpoint, built)
+        _write(checkpoint, built, output, sampler, report, weights)
+
+
+def _spool(output: Path) -> BinaryIO:
+    """A nameless file beside the output: the same disk, and gone with the process."""
+    try:
+        return cast("BinaryIO", tempfile.TemporaryFile(dir=output.parent))
+    except OSError as error:
+        raise StorageError(
+            f"Cannot write to the folder '{output.parent}': {error.strerror}."
+        ) from error
+
+
+def _check_vocabulary(checkpoint: Checkpoint, built: BuiltModel) -> None:
+    highest = max(checkpoint.tokenizer.pieces.values(), default=-1)
+    if highest >= built.vocab_size:
+        raise ConversionError(
+            f"The tokenizer of '{checkpoint.path}' has ids up to {highest}, but the "
+            f"model embeds only {built.vocab_size}."
+        )
+
+
+def _write(
+    checkpoint: Checkpoint,
+    built: BuiltModel,
+    output: Path,
+    sampler: SamplerConfig | None,
+    report: Progress,
+    weights: str,
+) -> None:
+    length = built.context_length
+    write_bundle(
+        output,
+        metadata=make_llm_metadata(checkpoint, length, sampler),
+        tokenizer=(checkpoint.tokenizer.kind, checkpoint.tokenizer.data),
+        models={"prefill_decode": _reported(built, report)},
+        executor_metadata=make_executor_metadata(built.num_layers, length),
+        system_metadata={"source": checkpoint.path.name, "weights": weights},
+    )
+
+
+def _reported(built: BuiltModel, report: Progress) -> Iterator[bytes | memoryview]:
+    """The model's bytes, reporting how many are written."""
+    total = built.file.num_bytes
+    done = 0
+    for chunk in built.file.chunks():
+        yield chunk
+        done += len(chunk)
+        report("Writing bundle", done / total)
+
+
+def _silent(what: str, part: float) -> None:
+    """Nobody asked for progress."""
