@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 from litert_lm.bundle.bundle import Bundle
 from litert_lm.bundle.tflite import read_tflite
-from litert_lm.errors import InvalidArgumentError, ModelFileError, UnsupportedModelError
+from litert_lm.errors import (
+    BackendError,
+    InvalidArgumentError,
+    ModelFileError,
+    UnsupportedModelError,
+)
 from litert_lm.executor.cache_dir import CacheDirectory, runtime_key
 from litert_lm.executor.compiled_model import CompileOptions
 from litert_lm.executor.compiler import ModelCompiler
@@ -20,6 +25,8 @@ __all__ = ["ExecutorOptions", "open_executor"]
 
 MODEL_TYPES = (MAIN, "embedder", "per_layer_embedder", "aux")
 _DEFAULT_CONTEXT = 4096  # tokens, for models whose states do not limit it
+# Full precision: in half precision the residual stream of some models overflows.
+_GPU_OPTIONS = "precision = 2\n"
 _GROUPED_LENGTH = 128  # prefill signatures up to this length are compiled with decode
 
 
@@ -55,14 +62,15 @@ def open_executor(bundle: Bundle, options: ExecutorOptions) -> Executor:
 
     cache = CacheDirectory(options.cache_dir, bundle.path)
     content = cache.content_hash(bundle.path)
-    name = f"model-{content[:32]}-{runtime_key()}"
+    name = f"model-{content[:32]}-{options.accelerator}-{runtime_key()}"
     facts = ModelFacts.from_json(cache.load(name))
     if facts is None:
         facts = first_load(bundle, options)
         cache.save(name, facts.to_json())
         cache.trim()
     if facts.failure is not None:
-        raise ModelFileError(facts.failure)
+        is_cpu = options.accelerator == "cpu"
+        raise (ModelFileError if is_cpu else BackendError)(facts.failure)
     num_threads = options.num_threads or facts.fastest_threads
     return assemble(bundle, options, cache, facts, num_threads)
 
@@ -86,7 +94,11 @@ def assemble(
     content = cache.content_hash(bundle.path)
     compiler = ModelCompiler(
         sections,
-        CompileOptions(accelerator=options.accelerator, num_threads=num_threads),
+        CompileOptions(
+            accelerator=options.accelerator,
+            num_threads=num_threads,
+            accelerator_toml=_GPU_OPTIONS if options.accelerator == "gpu" else "",
+        ),
         {kind: cache.weight_cache(content, kind) for kind in sections},
         compile_groups(layout),
     )

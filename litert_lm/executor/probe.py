@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["first_load"]
 
-_MIN_SECONDS = 120.0
-_BYTES_PER_SECOND = 5e6  # a slow board packs and runs weights at least this fast
-_ROUNDS = 3
+_MIN_SECONDS = 30.0
+_BYTES_PER_SECOND = 2e6  # a slow board packs and runs weights at least this fast
+_ROUNDS = 2
+_TOLERANCE = 0.05  # of the largest logit, between an accelerator and the CPU
 _QUICK = 0.5  # seconds; calls longer than this are timed once
 
 
@@ -60,10 +61,10 @@ def first_load(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _failed(bundle, f"does not finish loading within {limit:.0f} s")
+        return _failed(bundle, options, f"does not load within {limit:.0f} s")
     except OSError:
         return examine(bundle, options)  # processes cannot be started here
-    return _result(bundle, child)
+    return _result(bundle, options, child)
 
 
 def _command(bundle: Bundle, options: ExecutorOptions) -> list[str]:
@@ -78,7 +79,11 @@ def _environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
-def _result(bundle: Bundle, child: subprocess.CompletedProcess[bytes]) -> ModelFacts:
+def _result(
+    bundle: Bundle,
+    options: ExecutorOptions,
+    child: subprocess.CompletedProcess[bytes],
+) -> ModelFacts:
     lines = child.stdout.decode("utf-8", "replace").splitlines()
     answer: Any = None
     if lines:
@@ -92,17 +97,19 @@ def _result(bundle: Bundle, child: subprocess.CompletedProcess[bytes]) -> ModelF
         return facts
     if child.returncode < 0:
         name = signal.Signals(-child.returncode).name
-        return _failed(bundle, f"crashes LiteRT ({name})")
+        return _failed(bundle, options, f"crashes LiteRT ({name})")
     detail = child.stderr.decode("utf-8", "replace").strip().splitlines()
-    return _failed(
-        bundle, f"cannot be loaded ({detail[-1] if detail else 'no reason'})"
-    )
+    reason = detail[-1] if detail else f"exit status {child.returncode}"
+    return _failed(bundle, options, f"cannot be loaded ({reason})")
 
 
-def _failed(bundle: Bundle, what: str) -> ModelFacts:
-    return ModelFacts(
-        failure=f"{bundle.path} {what}; the file is probably damaged, get it again."
-    )
+def _failed(bundle: Bundle, options: ExecutorOptions, what: str) -> ModelFacts:
+    if options.accelerator == "cpu":
+        hint = "the file is probably damaged, get it again."
+    else:
+        what += f" on the {options.accelerator}"
+        hint = "use Backend.CPU()."
+    return ModelFacts(failure=f"{bundle.path} {what}; {hint}")
 
 
 def examine(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
@@ -123,6 +130,8 @@ def examine(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
     fixed = fresh(facts, counts[0])
     reference = [_logits(fixed, length) for length in fixed.lengths]
     fixed.close()
+    if options.accelerator != "cpu":
+        _compare_with_cpu(bundle, replace(options, accelerator="cpu"), reference)
     resized = replace(facts, is_resizable=True)
     if _gives(reference, lambda: fresh(resized, counts[0])):
         facts = resized
@@ -135,6 +144,27 @@ def examine(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
         }
         executor.close()
     return replace(facts, costs=costs)
+
+
+def _compare_with_cpu(
+    bundle: Bundle, options: ExecutorOptions, logits: list[Any]
+) -> None:
+    """Raise BackendError when an accelerator's logits are not those of the CPU.
+
+    Some drivers report success and leave zeros.
+    """
+    from litert_lm.executor.opening import open_executor
+
+    cpu = open_executor(bundle, options)
+    for length, found in zip(cpu.lengths, logits, strict=True):
+        wanted = _logits(cpu, length)
+        scale = float(np.abs(wanted).max()) + 1e-6
+        if not np.abs(wanted - found).max() <= _TOLERANCE * scale:
+            raise errors.BackendError(
+                f"{bundle.path} gives other logits on the accelerator than on the CPU; "
+                "use Backend.CPU()."
+            )
+    cpu.close()
 
 
 def _gives(reference: list[Any], make: Callable[[], Executor]) -> bool:
