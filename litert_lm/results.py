@@ -15,7 +15,7 @@ class Responses:
         texts: one text.
         scores: one number; after scoring the sum of log-probabilities, else 0.0.
         token_lengths: number of scored tokens, when asked for.
-        token_scores: log-probability of each scored token, when asked for.
+        token_scores: log-probability of each scored token.
     """
 
     texts: list[str] = field(default_factory=list)

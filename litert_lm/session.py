@@ -208,10 +208,11 @@ class Session:
 
         Args:
             target_text: one text.
-            store_token_lengths: also give the number of tokens and each one's value.
+            store_token_lengths: also give the number of tokens.
 
         Returns:
-            ``scores`` holds the sum of the log-probabilities at temperature 1.
+            ``scores`` holds the sum of the log-probabilities at temperature 1,
+            ``token_scores`` those of the tokens.
         """
         texts = _texts("target_text", target_text)
         if len(texts) != 1:
@@ -223,10 +224,12 @@ class Session:
                 raise SessionStateError("There is no context to score after; prefill.")
             ids = self._tokenizer.encode(texts[0]) if texts[0] else []
             scores = self._score(ids)
-        responses = Responses(texts=[], scores=[math.fsum(scores)])
-        if store_token_lengths:
-            responses.token_lengths, responses.token_scores = [len(ids)], [scores]
-        return responses
+        return Responses(
+            texts=[],
+            scores=[math.fsum(scores)],
+            token_lengths=[len(ids)] if store_token_lengths else [],
+            token_scores=[scores] if scores else [],
+        )
 
     def _score(self, ids: Sequence[int]) -> list[float]:
         self._check_room(len(ids) - 1)

@@ -50,9 +50,11 @@ class PromptAssembler:
         """
         if not contents:
             raise InvalidArgumentError("The prompt has no content; give some text.")
+        if self._apply_template:
+            for text in contents:
+                self._refuse_bos(text)
         first, *rest = contents
         if self._apply_template and turn is not Turn.PREFILLED:
-            self._refuse_bos(first)
             first = self._config.user.prefix + first
         ids = self._begin(first) if turn is Turn.FRESH else self._encode(first)
         for text in rest:
