@@ -15,7 +15,12 @@ from litert_lm.bundle.metadata import ModelConfig, resolve
 from litert_lm.config import Backend, SamplerConfig, check_count
 from litert_lm.errors import BackendError, InvalidArgumentError, SessionStateError
 from litert_lm.executor.executor import Executor
-from litert_lm.executor.opening import ExecutorOptions, open_executor
+from litert_lm.executor.opening import (
+    ExecutorOptions,
+    known_facts,
+    open_executor,
+)
+from litert_lm.first_load import first_load
 from litert_lm.session import Session
 from litert_lm.tokenizer import Tokenizer, load_tokenizer
 
@@ -179,9 +184,10 @@ class Engine:
             max_num_tokens=max_num_tokens,
             default_max_num_tokens=metadata.max_num_tokens,
         )
+        facts = known_facts(self._bundle, options, first_load)
         with ThreadPoolExecutor(1) as pool:
             loading = pool.submit(_load_texts, self._bundle)
-            self.executor: Executor = open_executor(self._bundle, options)
+            self.executor: Executor = open_executor(self._bundle, options, facts)
             self.executor.compile()
             self.tokenizer, self.config = loading.result()
         self.executor.pad_id = self.config.pad_id
@@ -190,7 +196,8 @@ class Engine:
 def _load_texts(bundle: Bundle) -> tuple[Tokenizer, ModelConfig]:
     tokenizer = load_tokenizer(*bundle.tokenizer_section())
     what = f"LlmMetadata of {bundle.path}"
-    return tokenizer, resolve(bundle.llm_metadata, tokenizer, what)
+    config = resolve(bundle.llm_metadata, tokenizer, what)
+    return tokenizer, config
 
 
 def _instance(backend: object) -> Backend:

@@ -19,6 +19,7 @@ from litert_lm.errors import (
     BackendError,
     CancelledError,
     ExecutionError,
+    LiteRtLmError,
     ModelFileError,
 )
 from litert_lm.executor import runtime
@@ -114,14 +115,20 @@ class CompiledModel:
                     options,
                 )
         except ExecutionError as error:
-            kind = ModelFileError if self.options.accelerator == "cpu" else BackendError
-            raise kind(
-                f"The model cannot be compiled for the {self.options.accelerator}: "
-                f"{error}"
-            ) from error
+            raise self._refused(error) from error
         destroy = self.library.destroy["CompiledModel"]
         self._finalizers.insert(0, destroy_with(self, destroy, handle))
         return handle
+
+    def _refused(self, error: ExecutionError) -> LiteRtLmError:
+        accelerator = self.options.accelerator
+        if accelerator == "cpu":
+            return ModelFileError(f"The model cannot be compiled: {error}")
+        return BackendError(
+            f"The model cannot be compiled for the {accelerator}: no usable device or "
+            "driver was found, or it lacks operators of the model. Use Backend.CPU(). "
+            f"({error})"
+        )
 
     def _make_options(self) -> c.c_void_p:
         options = self.library.create("CreateOptions")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from litert_lm.bundle.bundle import Bundle
@@ -21,7 +21,7 @@ from litert_lm.executor.facts import ModelFacts
 from litert_lm.executor.layout import ModelLayout
 from litert_lm.executor.layout_reader import MAIN, read_layout
 
-__all__ = ["ExecutorOptions", "open_executor"]
+__all__ = ["ExecutorOptions", "known_facts", "open_executor"]
 
 MODEL_TYPES = (MAIN, "embedder", "per_layer_embedder", "aux")
 _DEFAULT_CONTEXT = 4096  # tokens, for models whose states do not limit it
@@ -49,17 +49,19 @@ class ExecutorOptions:
     default_max_num_tokens: int = 0
 
 
-def open_executor(bundle: Bundle, options: ExecutorOptions) -> Executor:
-    """An executor over the bundle's models; compiles them with their first use.
+FirstLoad = Callable[[Bundle, ExecutorOptions], ModelFacts]
+
+
+def known_facts(
+    bundle: Bundle, options: ExecutorOptions, first_load: FirstLoad
+) -> ModelFacts:
+    """What is known of the bundle's models; asks `first_load` when that is nothing.
 
     Raises:
         ModelFileError: a damaged model, or one that crashes LiteRT.
-        UnsupportedModelError: a model that cannot be run, and why.
-        InvalidArgumentError: max_num_tokens does not fit the model.
+        BackendError: the accelerator does not work with the model.
         StorageError: the cache directory cannot be written.
     """
-    from litert_lm.executor.probe import first_load
-
     cache = CacheDirectory(options.cache_dir, bundle.path)
     content = cache.content_hash(bundle.path)
     name = f"model-{content[:32]}-{options.accelerator}-{runtime_key()}"
@@ -71,18 +73,18 @@ def open_executor(bundle: Bundle, options: ExecutorOptions) -> Executor:
     if facts.failure is not None:
         is_cpu = options.accelerator == "cpu"
         raise (ModelFileError if is_cpu else BackendError)(facts.failure)
-    num_threads = options.num_threads or facts.fastest_threads
-    return assemble(bundle, options, cache, facts, num_threads)
+    return facts
 
 
-def assemble(
-    bundle: Bundle,
-    options: ExecutorOptions,
-    cache: CacheDirectory,
-    facts: ModelFacts,
-    num_threads: int,
+def open_executor(
+    bundle: Bundle, options: ExecutorOptions, facts: ModelFacts
 ) -> Executor:
-    """An executor by what is known of the model."""
+    """An executor over the bundle's models; compiles them with their first use.
+
+    Raises:
+        UnsupportedModelError: a model that cannot be run, and why.
+        InvalidArgumentError: max_num_tokens does not fit the model.
+    """
     sections = model_sections(bundle)
     models = {kind: read_tflite(data, kind) for kind, data in sections.items()}
     metadata = bundle.executor_metadata
@@ -91,7 +93,9 @@ def assemble(
         facts.updates,
         None if metadata is None else metadata.llm_executor_metadata,
     )
+    cache = CacheDirectory(options.cache_dir, bundle.path)
     content = cache.content_hash(bundle.path)
+    num_threads = options.num_threads or facts.fastest_threads
     compiler = ModelCompiler(
         sections,
         CompileOptions(

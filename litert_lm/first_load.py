@@ -1,0 +1,127 @@
+"""The first load of an unknown bundle, in a child process.
+
+LiteRT crashes on some damaged graphs, and native tokenizers on some damaged
+vocabularies, even after all checks. So an unknown bundle is loaded and run once where a
+crash hurts nobody, and the verdict is remembered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from litert_lm import errors
+from litert_lm.bundle import open_bundle
+from litert_lm.bundle.bundle import Bundle
+from litert_lm.executor.facts import ModelFacts
+from litert_lm.executor.opening import ExecutorOptions
+from litert_lm.executor.probe import examine
+
+__all__ = ["first_load"]
+
+_MIN_SECONDS = 30.0
+_BYTES_PER_SECOND = 2e6  # a slow board packs and runs weights at least this fast
+_SAMPLE_TEXT = "Hello, world! 1 2 3 äöü 世界 🙂"
+
+
+def first_load(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
+    """Facts of a model that was never loaded here; `failure` set when it crashes.
+
+    Raises:
+        LiteRtLmError: what the child found wrong with the file.
+    """
+    if not sys.executable or getattr(sys, "frozen", False):
+        return _examine_all(bundle, options)  # no interpreter to start a child with
+    limit = _MIN_SECONDS + bundle.path.stat().st_size / _BYTES_PER_SECOND
+    try:
+        child = subprocess.run(
+            _command(bundle, options),
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return _failed(bundle, options, f"does not load within {limit:.0f} s")
+    except OSError:
+        return _examine_all(bundle, options)  # processes cannot be started here
+    return _result(bundle, options, child)
+
+
+def _command(bundle: Bundle, options: ExecutorOptions) -> list[str]:
+    threads = options.num_threads or 0
+    values = [str(bundle.path), options.cache_dir, options.accelerator, threads]
+    return [sys.executable, "-P", "-m", __name__, json.dumps(values)]
+
+
+def _environment() -> dict[str, str]:
+    root = str(Path(__file__).resolve().parents[1])
+    paths = [root, *(path for path in sys.path if path)]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _result(
+    bundle: Bundle,
+    options: ExecutorOptions,
+    child: subprocess.CompletedProcess[bytes],
+) -> ModelFacts:
+    lines = child.stdout.decode("utf-8", "replace").splitlines()
+    answer: Any = None
+    if lines:
+        with contextlib.suppress(ValueError):
+            answer = json.loads(lines[-1])
+    if isinstance(answer, dict) and "error" in answer:
+        kind, message = answer["error"]
+        raise getattr(errors, kind, errors.ModelFileError)(message)
+    facts = ModelFacts.from_json(answer)
+    if facts is not None:
+        return facts
+    if child.returncode < 0:
+        name = signal.Signals(-child.returncode).name
+        return _failed(bundle, options, f"crashes LiteRT ({name})")
+    detail = child.stderr.decode("utf-8", "replace").strip().splitlines()
+    reason = detail[-1] if detail else f"exit status {child.returncode}"
+    return _failed(bundle, options, f"cannot be loaded ({reason})")
+
+
+def _failed(bundle: Bundle, options: ExecutorOptions, what: str) -> ModelFacts:
+    if options.accelerator == "cpu":
+        hint = "the file is probably damaged, get it again."
+    else:
+        what += f" on the {options.accelerator}"
+        hint = "use Backend.CPU()."
+    return ModelFacts(failure=f"{bundle.path} {what}; {hint}")
+
+
+def _examine_all(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
+    """Load the tokenizer and the model, and use both."""
+    from litert_lm.tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer(*bundle.tokenizer_section())
+    tokenizer.decode(tokenizer.encode(_SAMPLE_TEXT))
+    return examine(bundle, options)
+
+
+def main(argument: str) -> None:
+    """Examine a bundle and write the facts, or the error, to standard output."""
+    path, cache_dir, accelerator, threads = json.loads(argument)
+    options = ExecutorOptions(
+        accelerator=accelerator, num_threads=threads or None, cache_dir=cache_dir
+    )
+    try:
+        with open_bundle(path) as bundle:
+            answer = _examine_all(bundle, options).to_json()
+    except errors.LiteRtLmError as error:
+        answer = {"error": [type(error).__name__, str(error)]}
+    sys.stdout.write("\n" + json.dumps(answer) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
