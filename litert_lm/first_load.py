@@ -104,7 +104,9 @@ def _examine_all(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
     """Load the tokenizer and the model, and use both."""
     from litert_lm.tokenizer import load_tokenizer
 
-    tokenizer = load_tokenizer(*bundle.tokenizer_section())
+    tokenizer = load_tokenizer(
+        *bundle.tokenizer_section(), has_byte_characters=bundle.uses_byte_characters
+    )
     tokenizer.decode(tokenizer.encode(_SAMPLE_TEXT))
     return examine(bundle, options)
 

@@ -13,17 +13,24 @@ __all__ = ["StreamingDetokenizer", "Tokenizer", "TokenizerKind", "load_tokenizer
 TokenizerKind = Literal["sentencepiece", "huggingface"]
 
 
-def load_tokenizer(kind: TokenizerKind, data: bytes | memoryview) -> Tokenizer:
+def load_tokenizer(
+    kind: TokenizerKind, data: bytes | memoryview, *, has_byte_characters: bool = False
+) -> Tokenizer:
     """Parse a tokenizer; safe to call on a thread of its own.
 
     Args:
         kind: the format of `data`.
         data: a serialized SentencePiece model, or a `tokenizer.json` in UTF-8
             (decompressed).
+        has_byte_characters: the SentencePiece model holds a byte-level vocabulary.
 
     Raises:
         ModelFileError: `data` is not a sound file of that kind.
     """
+    if kind == "sentencepiece" and has_byte_characters:
+        from litert_lm.tokenizer.byte_characters import ByteCharacterTokenizer
+
+        return ByteCharacterTokenizer(data)
     if kind == "sentencepiece":
         from litert_lm.tokenizer.sentencepiece import SentencePieceTokenizer
 
