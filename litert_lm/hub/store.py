@@ -11,7 +11,6 @@ Layout below the home directory::
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import os
 import re
@@ -27,6 +26,7 @@ from litert_lm.errors import (
     ModelNotFoundError,
     StorageError,
 )
+from litert_lm.hub.checksum import file_sha256
 from litert_lm.hub.lock import file_lock
 
 __all__ = ["ModelStore", "StoredModel", "check_name", "data_home", "near_names"]
@@ -112,10 +112,6 @@ class ModelStore:
             return None
         return self._read(name)
 
-    def find_source(self, source: str) -> StoredModel | None:
-        """The model that was pulled from `source`, or None."""
-        return next((m for m in self.models() if m.source == source), None)
-
     def remove(self, name: str) -> None:
         """Delete the model called `name`, sound or not; ModelNotFoundError if none."""
         check_name(name)
@@ -167,8 +163,7 @@ class ModelStore:
 
     def check(self, model: StoredModel) -> None:
         """Raise ModelFileError unless the bundle still has the manifest's digest."""
-        with _storage_errors(f"read {model.path}"), model.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = file_sha256(model.path)
         if digest != model.sha256:
             raise ModelFileError(
                 f"{model.path} has SHA-256 {digest}, the manifest says {model.sha256}."

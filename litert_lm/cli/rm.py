@@ -1,0 +1,29 @@
+"""`litert-lm rm`: delete stored models."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from litert_lm.cli import ui
+from litert_lm.hub.store import ModelStore
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "rm", help="delete stored models", description="Delete stored models."
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a stored model")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Delete the models in the order given; the first unknown name ends the work."""
+    store = ModelStore()
+    for name in args.names:
+        store.remove(name)
+        ui.note(f"removed {name}")
+    return 0
