@@ -23,6 +23,11 @@ from litert_lm.errors import ConversionError
 __all__ = ["LlamaConfig", "make_weights", "num_weights", "read_config"]
 
 
+_NORMS = ("input_layernorm", "post_attention_layernorm")
+_ATTENTION = tuple(f"self_attn.{name}_proj" for name in "qkvo")
+_MLP = ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LlamaConfig:
     """What config.json says, checked.
@@ -157,6 +162,7 @@ def make_weights(
     Raises:
         ConversionError: a weight is missing, misshapen or no number.
     """
+    _refuse_unknown(checkpoint, config)
     source = _Source(checkpoint, config, maker, kind)
     shape = config.shape
     size = (shape.vocab_size, shape.hidden_size)
@@ -175,6 +181,27 @@ def make_weights(
         final_norm=source.norm("model.norm.weight"),
         head=head,
     )
+
+
+def _refuse_unknown(checkpoint: Checkpoint, config: LlamaConfig) -> None:
+    """A weight that is not used means another architecture than the config says."""
+    known = {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"}
+    for index in range(min(config.shape.num_layers, len(checkpoint.tensors))):
+        prefix = f"model.layers.{index}."
+        known |= {f"{prefix}{norm}.weight" for norm in _NORMS}
+        for group, has_bias in (
+            (_ATTENTION, config.has_attention_bias),
+            (_MLP, config.has_mlp_bias),
+        ):
+            known |= {f"{prefix}{name}.weight" for name in group}
+            known |= {f"{prefix}{name}.bias" for name in group if has_bias}
+    for name in checkpoint.tensors:
+        # Older checkpoints store the frequencies, which follow from the config.
+        if name not in known and not name.endswith(".rotary_emb.inv_freq"):
+            raise ConversionError(
+                f"'{checkpoint.path}' has a weight '{name}' that a Llama model of "
+                f"{config.shape.num_layers} layers does not use."
+            )
 
 
 class _Source:
