@@ -96,9 +96,10 @@ def open_engine(
 
 @pytest.fixture(scope="session")
 def quick_first_load() -> Iterator[None]:
-    """Examine toys in this process: a child for each would take most of a run."""
-    from litert_lm.executor import probe
+    """Engines examine toys in this process: children would take most of a run."""
+    from litert_lm import engine
+    from litert_lm.executor.probe import examine
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probe, "first_load", probe.examine)
+        patch.setattr(engine, "first_load", examine)
         yield

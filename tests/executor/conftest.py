@@ -10,17 +10,20 @@ import pytest
 
 from litert_lm.bundle import open_bundle
 from litert_lm.executor.executor import Executor
-from litert_lm.executor.opening import ExecutorOptions, open_executor
+from litert_lm.executor.opening import ExecutorOptions, known_facts, open_executor
+from litert_lm.executor.probe import examine
 
 
 @pytest.fixture
-def open_model(cache_dir: Path, quick_first_load: None) -> Iterator[Callable[..., Any]]:
+def open_model(cache_dir: Path) -> Iterator[Callable[..., Any]]:
     """open_model(path, **options): an Executor that is closed after the test."""
     opened: list[Executor] = []
 
     def open_one(path: Path, **options: Any) -> Executor:
         options = {"num_threads": 1, "cache_dir": str(cache_dir), **options}
-        opened.append(open_executor(open_bundle(path), ExecutorOptions(**options)))
+        chosen, bundle = ExecutorOptions(**options), open_bundle(path)
+        facts = known_facts(bundle, chosen, examine)
+        opened.append(open_executor(bundle, chosen, facts))
         return opened[-1]
 
     yield open_one
