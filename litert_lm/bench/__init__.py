@@ -1,0 +1,1 @@
+"""Measures speed, memory and load time of one model on this machine."""
