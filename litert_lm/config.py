@@ -49,9 +49,12 @@ class CPU(Backend):
     Args:
         thread_count: threads of one model run; None measures 1 against all cores once
             per model and machine, and remembers the faster.
+        huge_pages: keep packed weights in private memory of huge pages: faster decoding
+            for as much RAM as the file is large. Linux only.
     """
 
     thread_count: int | None = None
+    huge_pages: bool = False
 
     def __post_init__(self) -> None:
         check_count("thread_count", self.thread_count, minimum=1)

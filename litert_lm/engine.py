@@ -183,6 +183,7 @@ class Engine:
             cache_dir=cache_dir,
             max_num_tokens=max_num_tokens,
             default_max_num_tokens=metadata.max_num_tokens,
+            huge_pages=getattr(self.backend, "huge_pages", False),
         )
         facts = known_facts(self._bundle, options, first_load)
         with ThreadPoolExecutor(1) as pool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from litert_lm.executor.cache_dir import MEMORY
 from litert_lm.executor.compiled_model import CompiledModel, CompileOptions
+from litert_lm.executor.huge_pages import move_to_huge_pages
 
 __all__ = ["ModelCompiler"]
 
@@ -19,6 +21,7 @@ class ModelCompiler:
         weight_caches: model type -> path of its packed weights, or None.
         groups: model type -> keys that are compiled together, since one compilation of
             several signatures maps the packed weights once; others come alone.
+        uses_huge_pages: move packed weights there after each compilation.
     """
 
     def __init__(
@@ -27,7 +30,10 @@ class ModelCompiler:
         options: CompileOptions,
         weight_caches: Mapping[str, str | None],
         groups: Mapping[str, Sequence[str]],
+        *,
+        uses_huge_pages: bool = False,
     ) -> None:
+        self._uses_huge_pages = uses_huge_pages
         self._sections = sections
         self._options = options
         self._weight_caches = weight_caches
@@ -45,6 +51,8 @@ class ModelCompiler:
                 signatures=keys,
             )
             model = CompiledModel(self._sections[kind], options)
+            if self._uses_huge_pages and options.weight_cache not in (None, MEMORY):
+                move_to_huge_pages(str(options.weight_cache))
             self._compiled |= {(kind, each): model for each in keys}
         return self._compiled[kind, key]
 

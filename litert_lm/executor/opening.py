@@ -40,6 +40,7 @@ class ExecutorOptions:
         cache_dir: as in CacheDirectory.
         max_num_tokens: the caller's limit on the context, or None.
         default_max_num_tokens: the bundle's limit; 0 for none.
+        huge_pages: as in Backend.CPU.
     """
 
     accelerator: str = "cpu"
@@ -47,6 +48,7 @@ class ExecutorOptions:
     cache_dir: str | None = None
     max_num_tokens: int | None = None
     default_max_num_tokens: int = 0
+    huge_pages: bool = False
 
 
 FirstLoad = Callable[[Bundle, ExecutorOptions], ModelFacts]
@@ -105,6 +107,7 @@ def open_executor(
         ),
         {kind: cache.weight_cache(content, kind) for kind in sections},
         compile_groups(layout),
+        uses_huge_pages=options.huge_pages,
     )
     return Executor(
         layout,
