@@ -16,6 +16,7 @@ from litert_lm.executor import huge_pages
 def test_answers_stay_the_same(open_engine, toy_llama_bundle, cache_dir):
     plain = open_engine(toy_llama_bundle)
     wanted = plain.create_session().generate([1, 2, 3], max_new_tokens=30)
+    assert ".xnnpack" in Path("/proc/self/maps").read_text()
     plain.close()
     backend = Backend.CPU(thread_count=1, huge_pages=True)
     with Engine(toy_llama_bundle, backend, cache_dir=str(cache_dir)) as engine:
