@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from litert_lm.cli import ui
-from litert_lm.hub.store import ModelStore, StoredModel
+
+if TYPE_CHECKING:
+    from litert_lm.hub.store import StoredModel
 
 __all__ = ["add_parser", "run"]
 
@@ -25,6 +27,8 @@ def add_parser(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one line per model."""
+    from litert_lm.hub.store import ModelStore
+
     store = ModelStore()
     models = store.models()
     if args.check:

@@ -6,7 +6,6 @@ import argparse
 from typing import Any
 
 from litert_lm.cli import ui
-from litert_lm.hub.store import ModelStore
 
 __all__ = ["add_parser", "run"]
 
@@ -22,6 +21,8 @@ def add_parser(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Delete the models in the order given; the first unknown name ends the work."""
+    from litert_lm.hub.store import ModelStore
+
     store = ModelStore()
     for name in args.names:
         store.remove(name)

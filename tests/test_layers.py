@@ -1,0 +1,117 @@
+"""Imports go one way: a module imports its own layer and those below, never above."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "litert_lm"
+
+#: From the top down. Rooms of one row do not import each other.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("__main__",),
+    ("cli", "serve"),
+    ("bench",),
+    ("conversation",),
+    ("engine",),
+    ("first_load", "session"),
+    ("generate",),
+    ("sampling", "executor", "tokenizer", "chat"),
+    ("bundle",),
+    ("config", "results"),
+    ("errors", "_proto"),
+)
+#: These stand beside the column: they import `bundle` and what is below it.
+BESIDE = ("convert", "hub")
+#: Beside the column: the command line drives both, and a pull converts.
+ALLOWED = {(room, beside) for room in ("cli", "bench") for beside in BESIDE}
+ALLOWED |= {("hub", "convert")}
+
+
+def level(room: str) -> int:
+    names = [i for i, layer in enumerate(LAYERS) if room in layer]
+    return names[0] if names else -1
+
+
+def may_import(importer: str, imported: str) -> bool:
+    if importer == imported or (importer, imported) in ALLOWED:
+        return True
+    if imported in BESIDE:
+        return False
+    if importer in BESIDE:
+        return level(imported) >= level("bundle")
+    return level(importer) < level(imported)
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """Rooms of the package that a module imports, and whether only for its types."""
+    tree = ast.parse(path.read_text())
+    typing_only = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+            if node.module == "litert_lm":
+                names = [f"litert_lm.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            if name.startswith("litert_lm."):
+                yield name.split(".")[1], id(node) in typing_only
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+MODULES = sorted(
+    p for p in PACKAGE.rglob("*.py") if p.name != "__init__.py" or p.parent != PACKAGE
+)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_down(path: Path) -> None:
+    wrong = {
+        imported
+        for imported, for_types in imports(path)
+        if level(imported) >= 0 or imported in BESIDE
+        if not for_types and not may_import(room(path), imported)
+    }
+    assert not wrong, f"{room(path)} imports {', '.join(sorted(wrong))}"
+
+
+def test_every_room_has_a_layer() -> None:
+    rooms = {room(path) for path in MODULES} - {"models"}
+    known = {name for layer in LAYERS for name in layer} | set(BESIDE)
+    assert rooms <= known
+
+
+def test_modules_do_not_import_in_circles() -> None:
+    """Within a room: modules as nodes, imports at load time as edges."""
+    edges = {path: set(module_imports(path)) for path in MODULES}
+    done: set[Path] = set()
+    while ready := {
+        path for path, used in edges.items() if path not in done and used <= done
+    }:
+        done |= ready
+    assert not {str(path.relative_to(PACKAGE)) for path in edges if path not in done}
+
+
+def module_imports(path: Path) -> Iterator[Path]:
+    """Modules of the package that are imported when `path` is loaded."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+            "litert_lm"
+        ):
+            base = PACKAGE.parent / (node.module or "").replace(".", "/")
+            candidates = [base / f"{alias.name}.py" for alias in node.names]
+            candidates.append(base.with_suffix(".py"))
+            yield from (c for c in candidates if c.is_file() and c != path)
