@@ -155,6 +155,45 @@ class _CausalMask:
         self._open_until = self._dirty_until = position + 1
 
 
+class _WindowMask:
+    """Row j attends the last `window` tokens up to its own.
+
+    Columns are the cache's entries, or those of a ring, then in a chunk the chunk's own
+    tokens. A ring holds position p in entry p modulo its length. A decode step writes
+    its token into the ring before it attends.
+    """
+
+    def __init__(self, array: Array, window: int, ring: int) -> None:
+        self.array = array
+        self._rows = array.reshape(-1, array.shape[-1])
+        self._window = window
+        length, width = self._rows.shape
+        self._ring = ring
+        self._has_chunk = bool(ring) and width == ring + length
+        self._steps = np.arange(length)[:, None]
+        self._columns = np.arange(ring or width)
+        self._masked = masked_value(array.dtype)
+        self._open = array.dtype.type(array.dtype == np.bool_)
+
+    def write(self, token_ids: Sequence[int], start: int) -> None:
+        stored = start - 1 if self._has_chunk else start + len(self._steps) - 1
+        held = self._positions(stored)
+        if self._has_chunk:
+            held = np.concatenate([held, start + self._steps[:, 0]])
+        rows = start + self._steps
+        is_open = (held >= 0) & (held <= rows) & (held > rows - self._window)
+        self._rows[:] = np.where(is_open, self._open, self._masked)
+
+    def write_one(self, token_id: int, position: int) -> None:
+        self.write((token_id,), position)
+
+    def _positions(self, stored: int) -> Array:
+        """Position that each column holds once `stored` is the last one stored."""
+        if not self._ring:
+            return self._columns
+        return stored - (stored - self._columns) % self._ring
+
+
 class _Zero:
     def __init__(self, array: Array) -> None:
         self.array = array
@@ -181,4 +220,6 @@ def make_writer(feed: Feed, array: Array, pad_id: int) -> Writer:
     """The writer of a feed into `array`."""
     if feed.role is Role.TOKENS:
         return _Tokens(array, pad_id)
+    if feed.role is Role.LOCAL_MASK:
+        return _WindowMask(array, feed.window, feed.ring)
     return _WRITERS[feed.role](array)

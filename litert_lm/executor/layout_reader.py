@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from litert_lm.bundle.tflite import Signature, Tensor, TfliteModel
@@ -100,6 +101,9 @@ class _Reader:
         self.updates = updates
         buffers = () if metadata is None else metadata.state_buffers
         self.declared = dict(_declared(buffers))
+        self.window = 0
+        if metadata is not None:
+            self.window = metadata.attention_mask_settings.sliding_window_size
         self.renamed = dict(_renamed(buffers))
         self.all_signatures = [
             (kind, signature)
@@ -173,7 +177,7 @@ class _Reader:
             if link is not None:
                 links[tensor.name] = link
                 continue
-            feeds.append(_feed(tensor, length))
+            feeds.append(self._feed(tensor, length, signature))
         outputs = self.state_outputs(kind, signature)
         updates = self.updates[kind, signature.key]
         in_place = {
@@ -224,6 +228,27 @@ class _Reader:
                         continue
                     if output.shape == shape and output.type_code == tensor.type_code:
                         yield kind, signature, output
+
+    def _feed(self, tensor: Tensor, length: int, signature: Signature) -> Feed:
+        feed = _plain_feed(tensor, length)
+        if feed.role is not Role.LOCAL_MASK:
+            return feed
+        shapes = {t.name: t.shape for t in signature.inputs if t.name in self.axes}
+        context = self._context(shapes)
+        rings = {
+            shape[axis]
+            for name, shape in shapes.items()
+            if (axis := self.axes[name]) is not None
+            and self._is_local(name, shape, context)
+        }
+        ring = max(rings, default=0)
+        window = self.window or ring
+        if not window:
+            raise UnsupportedModelError(
+                f"input {tensor.name!r} masks a sliding window, and the bundle's "
+                "executor metadata does not say how many tokens that is"
+            )
+        return replace(feed, window=window, ring=ring)
 
     def _logits(self, signature: Signature, call: Call) -> Tensor | None:
         rest = [t for t in signature.outputs if t.name not in call.states_out]
@@ -373,7 +398,7 @@ def _same_kind(source: Tensor, output: Tensor) -> bool:
     return source.type_code == output.type_code and source.shape == output.shape
 
 
-def _feed(tensor: Tensor, length: int) -> Feed:
+def _plain_feed(tensor: Tensor, length: int) -> Feed:
     role = classify(tensor, length)
     if role is Role.UNKNOWN:
         raise UnsupportedModelError(

@@ -38,12 +38,19 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """An input that the host fills before a call."""
+    """An input that the host fills before a call.
+
+    For a mask of sliding-window layers, `window` is the number of tokens that attention
+    reaches back, itself included, and `ring` the length of the ring that holds them; 0
+    where the layers' caches hold the whole context.
+    """
 
     name: str
     role: Role
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    window: int = 0
+    ring: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class StepRunner:
 
     def _feed_shape(self, feed: Feed) -> tuple[int, ...]:
         """A mask over the cache is as wide as the cache in use."""
-        if feed.role not in _MASKS or feed.shape[-1] < self.step.context:
+        if feed.role not in _MASKS or feed.ring:
             return feed.shape
         width = feed.shape[-1] - self.step.context + self.length
         return (*feed.shape[:-1], width)
