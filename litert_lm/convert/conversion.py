@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from litert_lm.bundle.writer import write_bundle
 from litert_lm.config import SamplerConfig
@@ -14,11 +12,11 @@ from litert_lm.convert.gguf import open_gguf
 from litert_lm.convert.metadata import make_executor_metadata, make_llm_metadata
 from litert_lm.convert.model import BuiltModel, build_model
 from litert_lm.convert.safetensors import open_safetensors
+from litert_lm.convert.weights import Spool
 from litert_lm.errors import (
     ConversionError,
     InvalidArgumentError,
     ModelNotFoundError,
-    StorageError,
 )
 
 __all__ = ["convert_checkpoint", "open_source"]
@@ -70,7 +68,7 @@ def convert_checkpoint(
     if output.is_dir():
         raise InvalidArgumentError(f"The output '{output}' is a folder; name a file.")
     report = progress or _silent
-    with _spool(output) as spool:
+    with Spool(output.parent) as spool:
         built = build_model(
             checkpoint,
             weights=weights,
@@ -80,16 +78,6 @@ def convert_checkpoint(
         )
         _check_vocabulary(checkpoint, built)
         _write(checkpoint, built, output, sampler, report, weights)
-
-
-def _spool(output: Path) -> BinaryIO:
-    """A nameless file beside the output: the same disk, and gone with the process."""
-    try:
-        return cast("BinaryIO", tempfile.TemporaryFile(dir=output.parent))
-    except OSError as error:
-        raise StorageError(
-            f"Cannot write to the folder '{output.parent}': {error.strerror}."
-        ) from error
 
 
 def _check_vocabulary(checkpoint: Checkpoint, built: BuiltModel) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import BinaryIO
 
 from litert_lm.convert.architectures import llama
 from litert_lm.convert.architectures.decoder import SIGNATURES, add_signature
 from litert_lm.convert.checkpoint import Checkpoint
 from litert_lm.convert.tflite import ModelAuthor, TFLiteFile
-from litert_lm.convert.weights import WeightMaker
+from litert_lm.convert.weights import Spool, WeightMaker
 from litert_lm.errors import ConversionError, InvalidArgumentError
 
 __all__ = ["DEFAULT_CONTEXT_LENGTH", "MIN_CONTEXT_LENGTH", "BuiltModel", "build_model"]
@@ -40,7 +39,7 @@ def build_model(
     *,
     weights: str,
     context_length: int | None,
-    spool: BinaryIO,
+    spool: Spool,
     progress: Callable[[float], None],
 ) -> BuiltModel:
     """Author the model of `checkpoint`.
@@ -49,7 +48,7 @@ def build_model(
         weights: "int8", "int4" or "f32".
         context_length: steps that the caches hold; None is what the checkpoint was
             trained for, at most 4096.
-        spool: an open temporary file; must live until the model is written.
+        spool: must stay open until the model is written.
         progress: called with the part of the weights that is done, 0 to 1.
     """
     name = checkpoint.config.get("model_type")

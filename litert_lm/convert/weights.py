@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
@@ -20,29 +23,73 @@ from litert_lm.convert.quantize import (
 )
 from litert_lm.errors import ConversionError, StorageError
 
-__all__ = ["WeightMaker"]
+__all__ = ["Spool", "WeightMaker"]
 
 # Weights decoded at a time; bounds the memory, whatever the model's size.
 _CHUNK_WEIGHTS = 1 << 20
 _COPY_BYTES = 4 << 20
 
 
+class Spool:
+    """A nameless temporary file for weights until the model is written.
+
+    It lies in `folder`: the same disk as the output, and gone with the process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.num_bytes = 0
+        with self._storage_errors():
+            # Unbuffered: a full disk shows at the write and not when it is closed.
+            self._file = tempfile.TemporaryFile(  # noqa: SIM115 - see __exit__
+                dir=folder, buffering=0
+            )
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Store the bytes of a contiguous array behind those stored before."""
+        left = memoryview(values).cast("B")  # type: ignore[arg-type]
+        with self._storage_errors():
+            self._file.seek(self.num_bytes)
+            while left:
+                written = self._file.write(left)
+                self.num_bytes += written
+                left = left[written:]
+
+    def read(self, offset: int, size: int) -> bytes:
+        """`size` bytes from `offset` on, fewer at the end."""
+        with self._storage_errors():
+            self._file.seek(offset)
+            return self._file.read(size)
+
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(
+                f"Cannot keep converted weights in '{self.folder}': "
+                f"{error.strerror or error}. Check the folder and its free space."
+            ) from error
+
+
 @dataclass(frozen=True, eq=False)
 class _SpooledPayload:
     """Bytes in the spool file."""
 
-    spool: BinaryIO
+    spool: Spool
     offset: int
     num_bytes: int
 
     def chunks(self) -> Iterator[NDArray[np.uint8]]:
-        self.spool.seek(self.offset)
-        left = self.num_bytes
-        while left:
-            data = self.spool.read(min(left, _COPY_BYTES))
-            if not data:
-                raise StorageError("The temporary file of the conversion was cut off.")
-            left -= len(data)
+        end = self.offset + self.num_bytes
+        for offset in range(self.offset, end, _COPY_BYTES):
+            data = self.spool.read(offset, min(end - offset, _COPY_BYTES))
             yield np.frombuffer(data, np.uint8)
 
 
@@ -68,11 +115,11 @@ class WeightMaker:
     """Makes weights, quantised ones through a temporary file.
 
     Args:
-        spool: an open file for what must be stored before the model is written.
+        spool: holds what must be stored before the model is written.
         count: called with the number of weights done; floats count when written.
     """
 
-    def __init__(self, spool: BinaryIO, count: Callable[[int], None]) -> None:
+    def __init__(self, spool: Spool, count: Callable[[int], None]) -> None:
         self._spool = spool
         self._count = count
 
@@ -94,28 +141,20 @@ class WeightMaker:
             payload = _FloatPayload(rows, name, self._count)
             return Weight(rows.shape, schema.TensorType.FLOAT32, payload)
         is_int4 = kind == "int4"
-        offset = self._spool.seek(0, 2)
+        offset = self._spool.num_bytes
         scales: list[NDArray[Any]] = []
         for piece in _pieces(rows, name):
             values, piece_scales = (quantize_int4 if is_int4 else quantize_int8)(piece)
-            self._write(pack_int4(values) if is_int4 else values)
+            self._spool.append(pack_int4(values) if is_int4 else values)
             scales.append(piece_scales)
             self._count(piece.size)
-        payload_bytes = self._spool.tell() - offset
+        payload_bytes = self._spool.num_bytes - offset
         return Weight(
             rows.shape,
             schema.TensorType.INT4 if is_int4 else schema.TensorType.INT8,
             _SpooledPayload(self._spool, offset, payload_bytes),
             np.concatenate(scales),
         )
-
-    def _write(self, values: NDArray[Any]) -> None:
-        try:
-            self._spool.write(values.data)
-        except OSError as error:
-            raise StorageError(
-                f"Cannot store converted weights: {error}. Free some space."
-            ) from error
 
 
 def _pieces(rows: Rows, name: str) -> Iterator[NDArray[np.float32]]:
