@@ -22,7 +22,7 @@ from litert_lm.errors import (
     LiteRtLmError,
     ModelFileError,
 )
-from litert_lm.executor import runtime
+from litert_lm.executor import custom_ops, runtime
 from litert_lm.executor.quiet import quiet_stderr
 from litert_lm.executor.tensors import TensorBuffer, TensorSpec, destroy_with
 
@@ -38,6 +38,7 @@ class CompileOptions:
         num_threads: threads of one run on the CPU.
         weight_cache: path of XNNPACK's packed weights, ":memory", or None.
         signatures: keys to compile; others then cannot be run. None compiles all.
+        custom_ops: custom operators of the model that have a kernel here.
         accelerator_toml: options of the accelerator in LiteRT's TOML notation.
     """
 
@@ -45,6 +46,7 @@ class CompileOptions:
     num_threads: int = 1
     weight_cache: str | None = None
     signatures: tuple[str, ...] | None = None
+    custom_ops: tuple[str, ...] = ()
     accelerator_toml: str = ""
 
     def payloads(self) -> dict[str, str]:
@@ -136,6 +138,8 @@ class CompiledModel:
         self.library.call("SetOptionsHardwareAccelerators", options, accelerators)
         for identifier, text in self.options.payloads().items():
             self.library.add_payload(options, identifier, text)
+        for name in self.options.custom_ops:
+            custom_ops.register(options, name)
         return options
 
     def _read_signatures(self) -> list[tuple[str, CompiledSignature]]:

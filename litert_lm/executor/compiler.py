@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from litert_lm.bundle.tflite import read_tflite
 from litert_lm.executor.cache_dir import MEMORY
 from litert_lm.executor.compiled_model import CompiledModel, CompileOptions
+from litert_lm.executor.custom_ops import KERNELS
 from litert_lm.executor.huge_pages import move_to_huge_pages
 
 __all__ = ["ModelCompiler"]
@@ -49,6 +51,7 @@ class ModelCompiler:
                 self._options,
                 weight_cache=self._weight_caches.get(kind),
                 signatures=keys,
+                custom_ops=custom_ops_of(self._sections[kind]),
             )
             model = CompiledModel(self._sections[kind], options)
             if self._uses_huge_pages and options.weight_cache not in (None, MEMORY):
@@ -61,3 +64,9 @@ class ModelCompiler:
         for model in self._compiled.values():
             model.close()
         self._compiled.clear()
+
+
+def custom_ops_of(data: memoryview) -> tuple[str, ...]:
+    """The model's custom operators that have a kernel here."""
+    names = {code.custom for code in read_tflite(data, "model").operator_codes}
+    return tuple(sorted(names & KERNELS.keys()))

@@ -142,6 +142,9 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     ),
     "RunCompiledModel": (_HANDLE, _SIZE, _SIZE, _OUT, _SIZE, _OUT),
     "SetCompiledModelCancellationFunction": (_HANDLE, _HANDLE, _HANDLE),
+    "AddCustomOpKernelOption": (_HANDLE, c.c_char_p, c.c_int, _HANDLE, _HANDLE),
+    "LockTensorBuffer": (_HANDLE, _OUT, c.c_int),
+    "UnlockTensorBuffer": (_HANDLE,),
     "CompiledModelGetErrorMessages": (_HANDLE, _STRING_OUT),
     "CompiledModelClearErrors": (_HANDLE,),
 }
