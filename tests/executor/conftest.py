@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,17 @@ from litert_lm.executor.probe import examine
 
 @pytest.fixture
 def open_model(cache_dir: Path) -> Iterator[Callable[..., Any]]:
-    """open_model(path, **options): an Executor that is closed after the test."""
+    """open_model(path, **options): an Executor that is closed after the test.
+
+    `is_resizable=False` keeps the cache as long as the file was exported with.
+    """
     opened: list[Executor] = []
 
-    def open_one(path: Path, **options: Any) -> Executor:
+    def open_one(path: Path, *, is_resizable: bool = True, **options: Any) -> Executor:
         options = {"num_threads": 1, "cache_dir": str(cache_dir), **options}
         chosen, bundle = ExecutorOptions(**options), open_bundle(path)
         facts = known_facts(bundle, chosen, examine)
+        facts = replace(facts, is_resizable=facts.is_resizable and is_resizable)
         opened.append(open_executor(bundle, chosen, facts))
         return opened[-1]
 
