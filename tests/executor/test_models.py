@@ -11,13 +11,6 @@ from tests.fixtures.cases import MODEL_KINDS
 from tests.fixtures.echo import EchoOptions
 from tests.fixtures.echo_tokens import NOTHING, encode
 
-NO_SECOND_MASK = pytest.mark.xfail(
-    raises=KeyError, strict=True, reason="the executor fills no second mask"
-)
-KINDS = [
-    pytest.param(kind, marks=NO_SECOND_MASK) if kind == "sliding window" else kind
-    for kind in MODEL_KINDS
-]
 RECURRENT = {"readout": "previous", "recurrent": True}
 
 
@@ -34,7 +27,7 @@ def expected_dump(options: EchoOptions, ids: list[int]) -> str:
     return spelled(options, slots[options.readout])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MODEL_KINDS)
 def test_cache_of_every_kind_of_model(open_model, make_echo_bundle, kind):
     options = EchoOptions(**MODEL_KINDS[kind])
     executor = open_model(make_echo_bundle(**MODEL_KINDS[kind]))
@@ -43,7 +36,7 @@ def test_cache_of_every_kind_of_model(open_model, make_echo_bundle, kind):
         assert dump(executor, options, ids) == expected_dump(options, ids)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MODEL_KINDS)
 def test_later_turns_of_every_kind_of_model(open_model, make_echo_bundle, kind):
     options = EchoOptions(**MODEL_KINDS[kind])
     executor = open_model(make_echo_bundle(**MODEL_KINDS[kind]))

@@ -22,14 +22,6 @@ BY_NAME = {case["name"]: case for case in CASES}
 EQUAL = [name for name in BY_NAME if name not in DIFFERENT and name not in SAMPLED]
 
 
-def _marked(name):
-    if name != "model with sliding window":
-        return name
-    reason = "the executor fills no second mask"
-    mark = pytest.mark.xfail(raises=KeyError, strict=True, reason=reason)
-    return pytest.param(name, marks=mark)
-
-
 @pytest.fixture
 def answers(make_echo_bundle, cache_dir, quick_first_load):
     """answers(name): what this runtime answers to a case."""
@@ -62,7 +54,7 @@ def test_every_case_is_recorded():
     assert {*DIFFERENT, *SAMPLED} <= set(BY_NAME)
 
 
-@pytest.mark.parametrize("name", [_marked(name) for name in EQUAL])
+@pytest.mark.parametrize("name", EQUAL)
 def test_equal_to_the_official_runtime(answers, name):
     assert comparable(answers(name)) == comparable(RECORDED[name])
 
