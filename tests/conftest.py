@@ -23,6 +23,17 @@ def shared_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
+def default_model() -> Path:
+    """The default model, which scripts/test pulls before the tests."""
+    from litert_lm.hub import ModelStore
+
+    model = ModelStore().find("smollm2-135m-instruct")
+    if model is None:
+        pytest.skip("no default model; litert-lm pull smollm2-135m-instruct")
+    return model.path
+
+
+@pytest.fixture(scope="session")
 def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One cache directory for all engines of a test session."""
     return tmp_path_factory.mktemp("cache")
