@@ -1,0 +1,72 @@
+"""The runtimes that are compared, each in a virtual environment of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+WORKER = Path(__file__).resolve().with_name("worker.py")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A runtime and what pip installs for it."""
+
+    name: str
+    requirements: Sequence[str]
+
+
+OURS = Peer("ours", ["--editable", str(CHECKOUT)])
+OFFICIAL = Peer("official", ["litert-lm-api==0.18.1"])
+
+
+class Environment:
+    """A peer that can be run.
+
+    Args:
+        peer: the runtime.
+        folder: where environments and weight caches are kept from run to run.
+    """
+
+    def __init__(self, peer: Peer, folder: Path) -> None:
+        self.peer = peer
+        self._folder = folder / peer.name
+        scripts = "Scripts" if sys.platform == "win32" else "bin"
+        self._python = self._folder / "env" / scripts / "python"
+        self._install()
+
+    def _install(self) -> None:
+        mark = self._folder / "installed"
+        wanted = json.dumps([sys.version, *self.peer.requirements])
+        if mark.exists() and mark.read_text() == wanted:
+            return
+        print(f"Installing {self.peer.name} ...", file=sys.stderr, flush=True)
+        venv.create(self._folder / "env", clear=True, with_pip=True)
+        pip = [str(self._python), "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, *self.peer.requirements], check=True)
+        mark.write_text(wanted)
+
+    def measure(self, job: dict[str, Any]) -> dict[str, float]:
+        """What the worker answers to a job."""
+        cache = self._folder / "cache"
+        cache.mkdir(exist_ok=True)
+        text = json.dumps({**job, "cache_dir": str(cache)})
+        child = subprocess.run(
+            [str(self._python), "-P", str(WORKER), text],
+            cwd=self._folder,  # not the checkout, whose package has the same name
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if child.returncode:
+            lines = child.stderr.strip().splitlines()
+            raise SystemExit(f"{self.peer.name}: {lines[-1] if lines else 'no reason'}")
+        answer: dict[str, float] = json.loads(child.stdout.splitlines()[-1])
+        return answer
