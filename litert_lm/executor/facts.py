@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from litert_lm.executor.layout_reader import Updates
+from litert_lm.executor.state_reader import Updates
 from litert_lm.executor.state_updates import StateUpdate
 
 __all__ = ["ModelFacts"]

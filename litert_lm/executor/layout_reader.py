@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from litert_lm.bundle.tflite import Signature, Tensor, TfliteModel
 from litert_lm.errors import UnsupportedModelError
-from litert_lm.executor.layout import ModelLayout, State, Step
+from litert_lm.executor.layout import ModelLayout, Step
 from litert_lm.executor.signatures import Call, Feed, Role, classify, input_length
-from litert_lm.executor.state_updates import StateUpdate, state_updates
+from litert_lm.executor.state_reader import StateReader, Updates
 
-__all__ = ["MAIN", "Updates", "read_layout", "read_updates"]
+__all__ = ["MAIN", "read_layout"]
 
 MAIN = "prefill_decode"
 _AUXILIARY = "aux"
 _EMBEDDERS = {Role.EMBEDDINGS: "embedder", Role.LAYER_EMBEDDINGS: "per_layer_embedder"}
-# The exporter's names of convolution and linear-attention states, which have no
-# token axis even where a dimension happens to equal the context.
-_RECURRENT_NAME = re.compile(r"_[cr]_\d+$")
-_LINEAR_ATTENTION = 5
-_LOCAL_TYPES = (3, 4)
-
-Updates = Mapping[tuple[str, str], Mapping[str, StateUpdate]]
-
-
-def read_updates(models: Mapping[str, TfliteModel]) -> Updates:
-    """State updates of every signature, by model type and key.
-
-    Reads all operators: the slow part of reading a layout, worth remembering.
-    """
-    return {
-        (kind, signature.key): state_updates(model, signature)
-        for kind, model in models.items()
-        for signature in model.signatures
-    }
 
 
 def read_layout(
@@ -81,7 +61,7 @@ def _assemble(
         )
     longest = max(decode, key=lambda step: step.context)
     return ModelLayout(
-        states=reader.states(longest),
+        states=reader.state.states(longest),
         decode=tuple(decode),
         prefill=tuple(s for s in ordered if s not in decode and s not in verify),
         verify=tuple(verify),
@@ -99,46 +79,14 @@ class _Reader:
     ) -> None:
         self.models = models
         self.updates = updates
-        buffers = () if metadata is None else metadata.state_buffers
-        self.declared = dict(_declared(buffers))
-        self.window = 0
-        if metadata is not None:
-            self.window = metadata.attention_mask_settings.sliding_window_size
-        self.renamed = dict(_renamed(buffers))
-        self.all_signatures = [
-            (kind, signature)
-            for kind, model in models.items()
-            for signature in model.signatures
-        ]
-        self.state_names = frozenset(
-            name
-            for kind, signature in self.all_signatures
-            for name in self.state_outputs(kind, signature).values()
-        )
-        self.axes = {name: self._axis(name) for name in self.state_names}
-
-    def state_outputs(self, kind: str, signature: Signature) -> dict[str, str]:
-        """Output name -> the state it updates, by declaration, graph or equal name."""
-        inputs = {tensor.name: tensor for tensor in signature.inputs}
-        updates = self.updates[kind, signature.key]
-        states = {}
-        for output in signature.outputs:
-            update = updates.get(output.name)
-            names = (
-                self.renamed.get(output.name),
-                output.name,
-                update.source if update else None,
-            )
-            source = next((name for name in names if name in inputs), None)
-            if source is not None and _same_kind(inputs[source], output):
-                states[output.name] = source
-        return states
+        self.state = StateReader(models, updates, metadata)
+        self.all_signatures = self.state.all_signatures
 
     def step(self, signature: Signature) -> Step:
         """The step around one signature of the main model."""
         if signature.key.startswith("test_"):
             raise UnsupportedModelError("a copy for the exporter's own tests")
-        length = input_length(signature, self.state_names)
+        length = input_length(signature, self.state.names)
         if length is None:
             raise UnsupportedModelError("no input tells how many tokens it takes")
         calls: list[Call] = []
@@ -151,12 +99,12 @@ class _Reader:
         shapes = {
             tensor.name: tensor.shape
             for tensor in signature.inputs
-            if tensor.name in self.state_names
+            if tensor.name in self.state.names
         }
         return Step(
             key=signature.key,
             length=length,
-            context=self._context(shapes),
+            context=self.state.context(shapes),
             calls=tuple(calls),
             main=position,
             logits=None if logits is None else logits.name,
@@ -170,7 +118,7 @@ class _Reader:
         """A call; the calls that make its inputs are appended to `calls` first."""
         feeds, links, states = [], {}, {}
         for tensor in signature.inputs:
-            if tensor.name in self.state_names:
+            if tensor.name in self.state.names:
                 states[tensor.name] = tensor.name
                 continue
             link = self._link(kind, tensor, length, calls)
@@ -178,7 +126,7 @@ class _Reader:
                 links[tensor.name] = link
                 continue
             feeds.append(self._feed(tensor, length, signature))
-        outputs = self.state_outputs(kind, signature)
+        outputs = self.state.state_outputs(kind, signature)
         updates = self.updates[kind, signature.key]
         in_place = {
             state
@@ -233,16 +181,8 @@ class _Reader:
         feed = _plain_feed(tensor, length)
         if feed.role is not Role.LOCAL_MASK:
             return feed
-        shapes = {t.name: t.shape for t in signature.inputs if t.name in self.axes}
-        context = self._context(shapes)
-        rings = {
-            shape[axis]
-            for name, shape in shapes.items()
-            if (axis := self.axes[name]) is not None
-            and self._is_local(name, shape, context)
-        }
-        ring = max(rings, default=0)
-        window = self.window or ring
+        ring = self.state.ring(signature)
+        window = self.state.window or ring
         if not window:
             raise UnsupportedModelError(
                 f"input {tensor.name!r} masks a sliding window, and the bundle's "
@@ -277,7 +217,7 @@ class _Reader:
                 for tensor in other.inputs
                 if kind == _AUXILIARY and made.get(tensor.name) == tensor.shape
             ]
-            if slices and self.state_outputs(kind, other):
+            if slices and self.state.state_outputs(kind, other):
                 call = self._update_call(kind, other, length, slices, main)
                 calls.append(call)
                 return
@@ -305,34 +245,6 @@ class _Reader:
                 f"nothing updates the states {', '.join(sorted(read - written))}"
             )
 
-    def _context(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
-        sizes = [
-            shape[axis]
-            for name, shape in shapes.items()
-            if (axis := self.axes[name]) is not None
-            and not self._is_declared_local(name)
-        ]
-        return max(sizes, default=0)
-
-    def states(self, step: Step) -> dict[str, State]:
-        """The states by name, shaped as in `step`."""
-        dtypes = {
-            tensor.name: tensor.dtype
-            for _, signature in self.all_signatures
-            for tensor in signature.inputs
-            if tensor.name in step.shapes
-        }
-        return {
-            name: State(
-                name=name,
-                shape=shape,
-                dtype=dtypes[name],
-                axis=self.axes[name],
-                is_local=self._is_local(name, shape, step.context),
-            )
-            for name, shape in step.shapes.items()
-        }
-
     def vocab_size(self, step: Step) -> int:
         """Number of logits of a decode step."""
         outputs = [
@@ -342,60 +254,6 @@ class _Reader:
             if signature.key == step.key and tensor.name == step.logits
         ]
         return outputs[0]
-
-    def _is_local(self, name: str, shape: tuple[int, ...], context: int) -> bool:
-        axis = self.axes[name]
-        if axis is None:
-            return False
-        return self._is_declared_local(name) or shape[axis] < context
-
-    def _is_declared_local(self, name: str) -> bool:
-        buffer = self.declared.get(name)
-        return buffer is not None and buffer.type in _LOCAL_TYPES
-
-    def _axis(self, name: str) -> int | None:
-        """The token axis: declared, else by the graph, else by comparing shapes."""
-        buffer = self.declared.get(name)
-        if buffer is not None and buffer.type == _LINEAR_ATTENTION:
-            return None
-        if buffer is not None and buffer.sequence_axis > 0:
-            return int(buffer.sequence_axis)
-        for updates in self.updates.values():
-            for update in updates.values():
-                if update.source == name and update.axis is not None:
-                    return update.axis
-        return self._compared_axis(name)
-
-    def _compared_axis(self, name: str) -> int | None:
-        if _RECURRENT_NAME.search(name):
-            return None
-        shapes, widths = set(), set()
-        for _, signature in self.all_signatures:
-            tensors = {tensor.name: tensor for tensor in signature.inputs}
-            if name in tensors:
-                shapes.add(tensors[name].shape)
-                widths |= {t.shape[-1] for t in tensors.values() if "mask" in t.name}
-        dims = list(zip(*shapes, strict=False))
-        differing = [i for i, sizes in enumerate(dims) if len(set(sizes)) > 1]
-        if not differing:
-            differing = [i for i, sizes in enumerate(dims) if sizes[0] in widths]
-        return differing[0] if len(differing) == 1 else None
-
-
-def _declared(buffers: Any) -> Iterator[tuple[str, Any]]:
-    for buffer in buffers:
-        yield buffer.prefill_input_name, buffer
-        yield buffer.decode_input_name, buffer
-
-
-def _renamed(buffers: Any) -> Iterator[tuple[str, str]]:
-    for buffer in buffers:
-        yield buffer.prefill_output_name, buffer.prefill_input_name
-        yield buffer.decode_output_name, buffer.decode_input_name
-
-
-def _same_kind(source: Tensor, output: Tensor) -> bool:
-    return source.type_code == output.type_code and source.shape == output.shape
 
 
 def _plain_feed(tensor: Tensor, length: int) -> Feed:

@@ -20,12 +20,12 @@ from litert_lm.bundle.tflite import read_tflite
 from litert_lm.bundle.verify import verify_model
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.facts import ModelFacts
-from litert_lm.executor.layout_reader import read_updates
 from litert_lm.executor.opening import (
     ExecutorOptions,
     model_sections,
     open_executor,
 )
+from litert_lm.executor.state_reader import read_updates
 
 __all__ = ["examine"]
 
