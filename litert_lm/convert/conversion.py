@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -104,8 +105,13 @@ def _write(
         tokenizer=(checkpoint.tokenizer.kind, checkpoint.tokenizer.data),
         models={"prefill_decode": _reported(built, report)},
         executor_metadata=make_executor_metadata(built.num_layers, length),
-        system_metadata={"source": checkpoint.path.name, "weights": weights},
+        system_metadata={"source": _readable(checkpoint.path), "weights": weights},
     )
+
+
+def _readable(path: Path) -> str:
+    """The file's name without bytes that are no text."""
+    return os.fsencode(path.name).decode("utf-8", "replace")
 
 
 def _reported(built: BuiltModel, report: Progress) -> Iterator[bytes | memoryview]:

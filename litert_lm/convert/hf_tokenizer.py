@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,14 @@ def chat_template(folder: Path, settings: Settings) -> str | None:
             if isinstance(entry, dict)
         }
         template = named.get("default")
-    return template if isinstance(template, str) else None
+    if not isinstance(template, str):
+        return None
+    if any("\ud800" <= letter <= "\udfff" for letter in template):
+        raise ModelFileError(
+            f"The chat template in '{folder / 'tokenizer_config.json'}' has half a "
+            "character; correct it."
+        )
+    return template
 
 
 def read_tokenizer(
@@ -92,19 +100,28 @@ def _from_tokenizer_json(
 ) -> tuple[Any, bytes, dict[str, int], int | None]:
     from tokenizers import Tokenizer
 
-    data = read_bytes(folder / "tokenizer.json")
-    try:
+    path = folder / "tokenizer.json"
+    data = read_bytes(path)
+    with _native_errors(path):
         tokenizer = Tokenizer.from_buffer(data)
-    except Exception as error:  # tokenizers raises bare Exception
-        raise ModelFileError(
-            f"'{folder / 'tokenizer.json'}' is not a tokenizer: {error}."
-        ) from error
-    pieces = tokenizer.get_vocab(with_added_tokens=True)
+        pieces = tokenizer.get_vocab(with_added_tokens=True)
+        bos_id = _prepended_id(tokenizer)
     if settings.get("tokenizer_class") in _LLAMA_CLASSES:
         bos_id = _configured_bos(settings, pieces)
-    else:
-        bos_id = _prepended_id(tokenizer)
     return "huggingface", data, pieces, bos_id
+
+
+@contextmanager
+def _native_errors(path: Path) -> Iterator[None]:
+    """Turn whatever a native tokenizer raises into ModelFileError."""
+    try:
+        yield
+    except BaseException as error:
+        # tokenizers raises bare Exception; a panic in Rust is no Exception at all.
+        is_panic = type(error).__name__ == "PanicException"
+        if not isinstance(error, Exception) and not is_panic:
+            raise
+        raise ModelFileError(f"'{path}' is not a tokenizer: {error!s:.300}") from error
 
 
 def _prepended_id(tokenizer: Any) -> int | None:
@@ -126,15 +143,12 @@ def _from_sentencepiece(
 ) -> tuple[Any, bytes, dict[str, int], int | None]:
     from sentencepiece import SentencePieceProcessor
 
-    data = read_bytes(folder / "tokenizer.model")
+    path = folder / "tokenizer.model"
+    data = read_bytes(path)
     model = SentencePieceProcessor()
-    try:
+    with _native_errors(path):
         model.LoadFromSerializedProto(data)
         pieces = {model.id_to_piece(i): i for i in range(model.vocab_size())}
-    except (RuntimeError, UnicodeDecodeError) as error:
-        raise ModelFileError(
-            f"'{folder / 'tokenizer.model'}' is not a SentencePiece model."
-        ) from error
     _refuse_added_tokens(folder, settings, pieces)
     return "sentencepiece", data, pieces, _configured_bos(settings, pieces)
 

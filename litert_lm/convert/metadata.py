@@ -102,7 +102,16 @@ def _add_sampler(
         ("seed", sampler.seed),
     ):
         if value is not None:
-            setattr(stored, field, value)
+            _store(stored, field, value)
+
+
+def _store(stored: SamplerParameters, field: str, value: float) -> None:
+    try:
+        setattr(stored, field, value)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"The sampler's {field} = {value} does not fit into 32 bits."
+        ) from error
 
 
 def _generation_sampler(generation: Mapping[str, Any]) -> SamplerConfig | None:

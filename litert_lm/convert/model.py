@@ -49,7 +49,8 @@ def build_model(
         context_length: steps that the caches hold; None is what the checkpoint was
             trained for, at most 4096.
         spool: must stay open until the model is written.
-        progress: called with the part of the weights that is done, 0 to 1.
+        progress: called with the part of the weights that is done, 0 to 1; floats
+            count at once, they are read when the file is written.
     """
     name = checkpoint.config.get("model_type")
     architecture = _ARCHITECTURES.get(str(name))

@@ -47,6 +47,25 @@ def make_rope(
         scaling: ``rope_scaling`` or ``rope_parameters`` of a config.json.
         factors: f32[D / 2], divisors that a GGUF file stores (``rope_freqs.weight``).
     """
+    if not theta > 1:
+        raise ConversionError(f"RoPE needs a base above 1, got {theta:g}.")
+    with np.errstate(all="ignore"):
+        rope = _scaled(head_dim, theta, max_positions, scaling, factors)
+    if not np.isfinite(rope.inv_freq).all() or not math.isfinite(rope.attention_factor):
+        raise ConversionError(
+            f"RoPE with base {theta:g} and scaling {dict(scaling or {})} gives "
+            "frequencies that are no numbers."
+        )
+    return rope
+
+
+def _scaled(
+    head_dim: int,
+    theta: float,
+    max_positions: int,
+    scaling: Scaling | None,
+    factors: NDArray[np.float32] | None,
+) -> Rope:
     base = _base_frequencies(head_dim, theta)
     if factors is not None:
         return Rope(base / factors)

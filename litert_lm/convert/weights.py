@@ -99,7 +99,6 @@ class _FloatPayload:
 
     rows: Rows
     name: str
-    count: Callable[[int], None]
 
     @property
     def num_bytes(self) -> int:
@@ -108,7 +107,6 @@ class _FloatPayload:
     def chunks(self) -> Iterator[NDArray[np.uint8]]:
         for piece in _pieces(self.rows, self.name):
             yield np.ascontiguousarray(piece).reshape(-1).view(np.uint8)
-            self.count(piece.size)
 
 
 class WeightMaker:
@@ -116,7 +114,7 @@ class WeightMaker:
 
     Args:
         spool: holds what must be stored before the model is written.
-        count: called with the number of weights done; floats count when written.
+        count: called with the number of weights done.
     """
 
     def __init__(self, spool: Spool, count: Callable[[int], None]) -> None:
@@ -138,7 +136,8 @@ class WeightMaker:
     def matrix(self, rows: Rows, name: str, kind: str) -> Weight:
         """A matrix [O, I]; `kind` is "f32", "int8" or "int4"."""
         if kind == "f32":
-            payload = _FloatPayload(rows, name, self._count)
+            payload = _FloatPayload(rows, name)
+            self._count(payload.num_bytes // 4)
             return Weight(rows.shape, schema.TensorType.FLOAT32, payload)
         is_int4 = kind == "int4"
         offset = self._spool.num_bytes

@@ -11,7 +11,7 @@ from litert_lm._proto.sampler_parameters_pb2 import SamplerParameters
 from litert_lm.config import SamplerConfig
 from litert_lm.convert.conversion import open_source
 from litert_lm.convert.metadata import make_executor_metadata, make_llm_metadata
-from litert_lm.errors import ConversionError
+from litert_lm.errors import ConversionError, InvalidArgumentError, ModelFileError
 from tests.convert.toys import TEMPLATE, Toy, write_folder, write_gguf
 
 
@@ -145,6 +145,18 @@ def test_gguf_sampling_keys_are_used(tmp_path):
 def test_wrong_sampling_is_refused(folder_metadata, wrong):
     with pytest.raises(ConversionError, match="generation config"):
         folder_metadata(generation={"do_sample": True} | wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"top_k": 2**40}, {"seed": -(2**40)}])
+def test_a_sampler_that_the_file_cannot_hold_is_refused(folder_metadata, wrong):
+    with pytest.raises(InvalidArgumentError, match="32 bits"):
+        folder_metadata(sampler=SamplerConfig(**wrong))
+
+
+def test_half_a_character_in_a_template_is_refused(tmp_path):
+    files = {"tokenizer_config__json": '{"chat_template": "\\ud800"}'}
+    with pytest.raises(ModelFileError, match="half a character"):
+        open_source(write_folder(tmp_path / "toy", Toy(), **files))
 
 
 def test_executor_metadata_names_every_cache():

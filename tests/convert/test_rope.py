@@ -93,8 +93,15 @@ def test_yarn_with_both_mscales_divides_them():
         {"rope_type": "yarn", "factor": math.nan},
         LLAMA3 | {"high_freq_factor": 1.0},
         LLAMA3 | {"low_freq_factor": None},
+        {"rope_type": "linear", "factor": 1e-300},
     ],
 )
 def test_unknown_or_broken_scaling_is_refused(scaling):
     with pytest.raises(ConversionError, match="RoPE"):
         make_rope(64, 500000.0, 8192, scaling)
+
+
+@pytest.mark.parametrize("theta", [1.0, 0.5])
+def test_a_base_of_one_or_less_is_refused(theta):
+    with pytest.raises(ConversionError, match="base"):
+        make_rope(64, theta, 8192, {"rope_type": "yarn", "factor": 2.0})
