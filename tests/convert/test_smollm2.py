@@ -113,7 +113,7 @@ def test_f32_decode_steps_give_the_tokens_of_transformers(smollm2, reference):
 
 
 @pytest.mark.parametrize(
-    ("weights", "num_prompts", "least"), [("int8", 10, 0.92), ("int4", 3, 0.7)]
+    ("weights", "num_prompts", "least"), [("int8", 10, 0.92), ("int4", 3, 0.6)]
 )
 def test_quantised_weights_mostly_agree_with_f32(
     smollm2, reference, weights, num_prompts, least
