@@ -125,8 +125,9 @@ class WeightMaker:
         self, parts: Sequence[Rows], name: str, first_scale: float = 1.0
     ) -> Weight:
         """Vectors one after another, the first times `first_scale`: f32 in memory."""
-        pieces = [part.read(0, 1).reshape(-1) for part in parts]
-        pieces[0] = pieces[0] * np.float32(first_scale)
+        with np.errstate(all="ignore"):
+            pieces = [part.read(0, 1).reshape(-1) for part in parts]
+            pieces[0] = pieces[0] * np.float32(first_scale)
         values = np.concatenate(pieces)
         if not np.isfinite(values).all():
             raise _not_finite(name)
@@ -142,8 +143,11 @@ class WeightMaker:
         is_int4 = kind == "int4"
         offset = self._spool.num_bytes
         scales: list[NDArray[Any]] = []
+        quantize = quantize_int4 if is_int4 else quantize_int8
         for piece in _pieces(rows, name):
-            values, piece_scales = (quantize_int4 if is_int4 else quantize_int8)(piece)
+            values, piece_scales = quantize(piece)
+            if not np.isfinite(piece_scales).all():
+                raise _not_finite(name)
             self._spool.append(pack_int4(values) if is_int4 else values)
             scales.append(piece_scales)
             self._count(piece.size)
@@ -161,7 +165,9 @@ def _pieces(rows: Rows, name: str) -> Iterator[NDArray[np.float32]]:
     height, width = rows.shape
     step = max(1, _CHUNK_WEIGHTS // width)
     for start in range(0, height, step):
-        piece = rows.read(start, min(start + step, height))
+        # What overflows here is found by the check below.
+        with np.errstate(all="ignore"):
+            piece = rows.read(start, min(start + step, height))
         if not np.isfinite(piece).all():
             raise _not_finite(name)
         yield piece
@@ -169,5 +175,6 @@ def _pieces(rows: Rows, name: str) -> Iterator[NDArray[np.float32]]:
 
 def _not_finite(name: str) -> ConversionError:
     return ConversionError(
-        f"Weight '{name}' holds NaN or infinity; the checkpoint is damaged."
+        f"Weight '{name}' holds NaN or numbers that are too large; the checkpoint is "
+        "damaged."
     )

@@ -65,6 +65,16 @@ def test_fully_connected_of_every_weight_kind(kind, error):
     assert np.abs(got - expected).max() <= error * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_rows_of_zeros_stay_zero(kind):
+    weight = floats(64, 64)
+    weight[3] = 0
+    weight[5, :32] = 0
+    y = linear(kind, weight, floats(1, 2, 64, seed=1))
+    assert not y[..., 3].any()
+    assert np.isfinite(y).all()
+
+
 @pytest.mark.parametrize("kind", ["f32", "int8", "int4"])
 def test_weights_behind_the_flatbuffer_give_the_same_result(kind):
     weight, x = floats(64, 96), floats(1, 3, 96, seed=1)
