@@ -21,6 +21,7 @@ from litert_lm.executor.opening import (
     open_executor,
 )
 from litert_lm.first_load import first_load
+from litert_lm.heap import trim_heap
 from litert_lm.session import Session
 from litert_lm.tokenizer import Tokenizer, load_tokenizer
 
@@ -191,6 +192,7 @@ class Engine:
             self.executor: Executor = open_executor(self._bundle, options, facts)
             self.executor.compile()
             self.tokenizer, self.config = loading.result()
+        trim_heap()
         self.executor.pad_id = self.config.pad_id
 
 

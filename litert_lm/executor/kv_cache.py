@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -169,7 +170,7 @@ def _allocate(
 
 def _mapping(nbytes: int) -> npt.NDArray[np.uint8]:
     try:
-        memory = mmap.mmap(-1, max(1, nbytes) + _HUGE_PAGE)
+        memory = _anonymous(max(1, nbytes) + _HUGE_PAGE)
     except (OSError, ValueError, OverflowError) as error:
         raise ContextFullError(
             f"No memory for a KV cache of {nbytes / 1e6:.0f} MB; use a shorter prompt "
@@ -182,3 +183,10 @@ def _mapping(nbytes: int) -> npt.NDArray[np.uint8]:
     whole = np.frombuffer(memory, np.uint8)
     start = -whole.ctypes.data % _HUGE_PAGE
     return whole[start : start + nbytes]
+
+
+def _anonymous(nbytes: int) -> mmap.mmap:
+    if sys.platform == "win32":
+        return mmap.mmap(-1, nbytes)
+    # Python maps shared memory by default, which gets no huge pages.
+    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
