@@ -30,7 +30,7 @@ def add_parser(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fetch, store, and print the path."""
-    from litert_lm.hub.pull import pull
+    from litert_lm.hub.fetch import pull
 
     with ui.progress() as progress:
         model = pull(

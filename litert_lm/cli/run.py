@@ -155,7 +155,10 @@ def _answer(args: argparse.Namespace, path: str, prompt: str) -> _Answer:
     from litert_lm.engine import Engine
 
     answer = _Answer(time.monotonic())
-    with Engine(path, backend=Backend.CPU(thread_count=args.threads)) as engine:
+    with ui.progress(in_logs=False) as progress:
+        progress("Loading the model", 0.0)
+        engine = Engine(path, backend=Backend.CPU(thread_count=args.threads))
+    with engine:
         answer.loaded_s = time.monotonic()
         session, text = _session(engine, prompt, args.no_template)
         with session:

@@ -3,7 +3,7 @@
 Imports nothing of the runtime, so that listing models costs milliseconds.
 """
 
-from litert_lm.hub.pull import pull
+from litert_lm.hub.fetch import pull
 from litert_lm.hub.resolve import resolve_model
 from litert_lm.hub.store import ModelStore, StoredModel
 

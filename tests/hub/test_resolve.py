@@ -10,7 +10,7 @@ import pytest
 
 from litert_lm import convert as convert_package
 from litert_lm.errors import InvalidArgumentError, ModelNotFoundError
-from litert_lm.hub.pull import pull
+from litert_lm.hub.fetch import pull
 from litert_lm.hub.resolve import resolve_model
 from litert_lm.hub.store import ModelStore
 

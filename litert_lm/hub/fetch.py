@@ -6,12 +6,14 @@ import os
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from litert_lm.errors import (
     InvalidArgumentError,
+    MissingExtraError,
     ModelFileError,
     ModelNotFoundError,
     StorageError,
@@ -176,6 +178,7 @@ def _already(store: ModelStore, job: _Job) -> StoredModel | None:
 
 
 def _make(store: ModelStore, job: _Job, progress: Progress) -> StoredModel:
+    _check_reader(job)
     with store.staging(job.name) as folder:
         fetched, licence = _fetch(store, job, folder, progress)
         bundle = _bundle(fetched, folder, job, progress)
@@ -190,6 +193,16 @@ def _make(store: ModelStore, job: _Job, progress: Progress) -> StoredModel:
             recipe=job.recipe.name if job.recipe else None,
         )
         return store.publish(bundle, model)
+
+
+def _check_reader(job: _Job) -> None:
+    """Raise MissingExtraError before a download whose file could not be read."""
+    file = (job.recipe and job.recipe.member) or str(job.source)
+    if file.lower().endswith(".gguf") and find_spec("gguf") is None:
+        raise MissingExtraError(
+            f"Converting {file} needs the package gguf. Run:"
+            ' pip install "pylitert-lm[convert]"'
+        )
 
 
 def _fetch(

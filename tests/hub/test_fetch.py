@@ -16,11 +16,12 @@ from litert_lm.convert.recipe import Recipe
 from litert_lm.errors import (
     DownloadError,
     InvalidArgumentError,
+    MissingExtraError,
     ModelFileError,
     ModelNotFoundError,
     StorageError,
 )
-from litert_lm.hub.pull import pull
+from litert_lm.hub.fetch import pull
 from litert_lm.hub.store import ModelStore
 
 from .conftest import FileServer
@@ -160,6 +161,15 @@ def test_a_replaced_source_is_noticed(
     monkeypatch.setattr(recipe_module, "load_recipe", lambda name: toy)
     with pytest.raises(DownloadError, match="instead of 000"):
         pull("toy", store=store)
+
+
+def test_a_missing_extra_is_told_before_the_download(
+    store: ModelStore, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("litert_lm.hub.fetch.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"pylitert-lm\[convert\]"):
+        pull(server.url.replace(".litertlm", ".gguf"), store=store)
+    assert server.ranges == []
 
 
 def test_a_full_disk_leaves_nothing(
