@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("generate",),
     ("sampling", "executor", "tokenizer", "chat"),
     ("bundle",),
-    ("config", "results"),
+    ("config", "heap", "results"),
     ("errors", "_proto"),
 )
 #: These stand beside the column: they import `bundle` and what is below it.
