@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 
 from litert_lm.errors import ModelNotFoundError
-from litert_lm.hub.progress import Progress, silent
 from litert_lm.hub.fetch import is_checkpoint, pull, unknown_model
+from litert_lm.hub.progress import Progress, silent
 from litert_lm.hub.sources import NameSource, PathSource, parse_source
 from litert_lm.hub.store import ModelStore, StoredModel
 
