@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -51,6 +52,7 @@ _WIDE_FIELDS = (
     re.compile(r"%[^A-Za-z%]*(?:\d{4}|\*)"),
     re.compile(r"\{[^{}]*(?::[^{}]*\d{4}|\{)"),
 )
+_MAX_ESCAPE_CHARS = 6
 _MAX_INDENT = 64
 _MAX_ROUNDING = 20
 _MAX_TRIMMED = 256
@@ -99,6 +101,12 @@ def _checked(function: Callable[..., Any], *, deep: bool) -> Callable[..., Any]:
         return result
 
     return run
+
+
+def _escape(value: Any) -> str:
+    """HTML-escaped; always plain text, so that what is added later stays as it is."""
+    check_size(_MAX_ESCAPE_CHARS * len(str(value)))
+    return html.escape(str(value))
 
 
 def _format(text: Any, *args: Any, **kwargs: Any) -> str:
@@ -169,6 +177,8 @@ def _tojson(
 FILTERS: dict[str, Callable[..., Any]] = {
     **{name: _checked(DEFAULT_FILTERS[name], deep=False) for name in _SMALL},
     **{name: _checked(DEFAULT_FILTERS[name], deep=True) for name in _DEEP},
+    "e": _escape,
+    "escape": _escape,
     "format": _format,
     "indent": _indent,
     "join": _join,

@@ -29,6 +29,7 @@ __all__ = ["TemplateEnvironment"]
 
 _MAX_POWER_BITS = 4096
 _MAX_NEEDLE = 256
+_MACRO_STEPS = 50
 _SLOW_WITH_LONG_NEEDLES = ("strip", "lstrip", "rstrip", "rsplit", "rpartition")
 
 _TEXT_METHODS = (
@@ -181,7 +182,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         """Charge for a call and for what it gives."""
         context, function, *arguments = args
         if isinstance(function, Macro | LoopContext):
-            spend_steps(1000)
+            spend_steps(_MACRO_STEPS)
         method = getattr(function, "__wrapped__", function)
         owner = getattr(method, "__self__", None)
         if isinstance(owner, str):

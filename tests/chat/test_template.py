@@ -90,6 +90,7 @@ def test_blocks_leave_no_lines_behind() -> None:
         ("{{ messages[::-1] | length }}{{ missing }}", "1"),
         ("{% if tools is defined %}t{% endif %}{{ bos_token }}", ""),
         ("{% if add_generation_prompt %}g{% endif %}", "g"),
+        ("{{ '<' | e ~ '<' }}", "&lt;<"),
         ("{{ '  a ' | trim }}{{ 'ab' | replace('a', 'c') }}", "acb"),
         ("{{ 'a\nb' | indent(2) }}", "a\n  b"),
         (
