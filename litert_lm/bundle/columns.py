@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Ints: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 Bools: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+Floats: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.float64]]"
 
 MAX_ELEMENTS = 1 << 22
 """Numbers in all rows of one column; rows may share bytes, so the file is no bound."""
@@ -73,6 +74,16 @@ class Column:
         size = np.dtype(dtype).itemsize
         self._need(position[position != 0], size, size, f"field {field}")
         return np.where(position != 0, _gather(self.source, position, dtype), default)
+
+    def first_numbers(self, field: int, dtype: str) -> Floats:
+        """The first number of a vector of each table, 0 where it is empty."""
+        item = np.dtype(dtype)
+        first, count = self.ranges(field, item.itemsize)
+        whole = np.frombuffer(self.source.data, item, self.source.size // item.itemsize)
+        if not len(first):
+            return np.zeros(0)
+        values = whole[first // item.itemsize].astype(np.float64)
+        return np.where(count > 0, values, 0.0)
 
     def children(self, field: int) -> Column:
         """The nested table of each table."""

@@ -215,6 +215,13 @@ class TfliteModel:
         """The graphs' own names of all tensors."""
         return self._tensors[0].strings(3)
 
+    def tensor_name(self, row: int) -> str:
+        """The graph's own name of one tensor; empty where it is absent or damaged."""
+        try:
+            return self.table(int(self._tensors[0].positions[row])).string(3) or ""
+        except ModelFileError:
+            return ""
+
     @cached_property
     def _operators(self) -> tuple[OperatorColumns, Ints]:
         column, counts = self.graphs.flat(3)

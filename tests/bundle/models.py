@@ -7,8 +7,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 Op = schema.BuiltinOperator
-Types = schema.TensorType
-CODES = {"float32": Types.FLOAT32, "int32": Types.INT32, "bool": Types.BOOL}
+CODES = {"float32": 0, "int32": 2, "bool": 6, "int8": 9}  # TensorType
 
 VOCABULARY, WIDTH, CONTEXT = 16, 8, 12
 

@@ -1,0 +1,101 @@
+"""Rules for single operators whose kernels crash or abort on what they did not expect.
+
+LiteRT's kernels answer most nonsense with an error. Those here do not; each rule was
+found by running random single-operator models through LiteRT 2.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from litert_lm.bundle.columns import Column
+from litert_lm.bundle.operators import Builtin
+
+if TYPE_CHECKING:
+    from litert_lm.bundle.columns import Bools, Ints
+    from litert_lm.bundle.wiring import Edges, Wiring
+
+FLOAT32, INT16 = 0, 7
+SMALL = (3, 7, 9)
+"""Element types uint8, int16 and int8."""
+
+COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+SUMS = ("ADD", "SUB", "SQUARED_DIFFERENCE")
+SCALED = (*COMPARISONS, *SUMS, "BATCH_MATMUL", "QUANTIZE")
+"""Operators that take the scale of every 8 or 16 bit tensor for granted."""
+
+
+def check_kernels(wiring: Wiring) -> None:
+    """Raises ModelFileError for the first operator that breaks a rule."""
+    _check_splits(wiring)
+    _check_scales(wiring)
+    _check_sums(wiring)
+    _check_fake_quantisation(wiring)
+
+
+def _are(wiring: Wiring, names: tuple[str, ...]) -> Bools:
+    """Which operators are among the named builtins."""
+    return np.isin(wiring.builtin, [Builtin[name] for name in names])
+
+
+def _option_scalars(wiring: Wiring, operators: Ints, field: int, dtype: str) -> Ints:
+    """A field of the options of each operator, 0 where absent."""
+    model = wiring.model
+    tables = Column(model.root.source, model.operator_columns.options[operators])
+    return tables.scalars(field, dtype, 0)
+
+
+def _check_splits(wiring: Wiring) -> None:
+    operators = np.flatnonzero(_are(wiring, ("SPLIT",)))
+    num_splits = _option_scalars(wiring, operators, 0, "<i4")
+    outputs = wiring.model.operator_columns.outputs.counts[operators]
+    wiring.reject_operators(
+        operators[num_splits != outputs], "has not one output for each split"
+    )
+
+
+def _check_scales(wiring: Wiring) -> None:
+    scale = wiring.scales
+    is_single = wiring.quantization.ranges(2, 4)[1] == 1
+    valid = is_single & np.isfinite(scale) & (scale > 0)
+    scaled, compared = _are(wiring, SCALED), _are(wiring, COMPARISONS)
+    for edges in (wiring.inputs, wiring.outputs):
+        small = _is_small(wiring, edges)
+        wrong = small & scaled[edges.operator] & ~valid[edges.tensor]
+        wiring.reject_operators(
+            edges.operator[wrong], "has an 8 or 16 bit tensor without a sound scale"
+        )
+        wrong = small & compared[edges.operator] & (scale[edges.tensor] >= 1)
+        wiring.reject_operators(edges.operator[wrong], "compares with a scale above 1")
+
+
+def _check_sums(wiring: Wiring) -> None:
+    """The kernels abort where the output's scale is tiny beside the inputs'."""
+    operators = np.flatnonzero(_are(wiring, SUMS))
+    left, right = (wiring.input_at(operators, slot) for slot in (0, 1))
+    made = wiring.output_at(operators, 0)
+    types = wiring.model.tensor_columns.type_code
+    small = np.isin([types[left], types[right], types[made]], SMALL).any(axis=0)
+    differ = (types[left] != types[right]) | (types[left] != types[made])
+    wiring.reject_operators(operators[small & differ], "mixes element types")
+    twice = 2 * np.maximum(wiring.scales[left], wiring.scales[right])
+    squared = wiring.builtin[operators] == Builtin["SQUARED_DIFFERENCE"]
+    real = np.where(squared, twice * twice, twice)
+    room = np.where(squared, 1 << 14, np.where(types[left] == INT16, 1 << 15, 1 << 20))
+    tiny = small & (real >= room * wiring.scales[made])
+    wiring.reject_operators(operators[tiny], "has too small an output scale")
+
+
+def _check_fake_quantisation(wiring: Wiring) -> None:
+    operators = np.flatnonzero(_are(wiring, ("FAKE_QUANT",)))
+    types = wiring.model.tensor_columns.type_code
+    made = wiring.output_at(operators, 0)
+    wrong = (types[wiring.input_at(operators, 0)] != FLOAT32) | (types[made] != FLOAT32)
+    wiring.reject_operators(operators[wrong], "takes or makes no float32")
+
+
+def _is_small(wiring: Wiring, edges: Edges) -> Bools:
+    types = wiring.model.tensor_columns.type_code
+    return np.isin(types[edges.tensor], SMALL) & (edges.tensor >= 0)

@@ -1,0 +1,262 @@
+"""Graphs that would crash LiteRT are refused with a reason; sound ones pass."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+from litert_lm.bundle.verify import verify_model
+from litert_lm.errors import ModelFileError, UnsupportedModelError
+from tests.bundle.models import Graph, Model, Op, decoder
+
+DECODE = 2  # number of the decode graph in the toy model
+FIRST, COMPOSITE, LAST = 0, 3, -1  # operators of it
+
+
+def refusal(model: Model, error: type[Exception] = ModelFileError) -> str:
+    with pytest.raises(error) as caught:
+        verify_model(model.pack(), "toy")
+    assert str(caught.value).startswith("toy ")
+    return str(caught.value)
+
+
+def operators(model: Model):
+    return model.made.subgraphs[DECODE].operators
+
+
+def tensors(model: Model):
+    return model.made.subgraphs[DECODE].tensors
+
+
+def test_a_sound_model_passes_and_is_returned_read():
+    model = verify_model(decoder().pack(), "toy")
+    assert [signature.key for signature in model.signatures] == ["decode", "prefill_4"]
+
+
+def test_every_real_model_passes(shared_dir):
+    checked = 0
+    for path in sorted(shared_dir.glob("bundles/*.litertlm")):
+        with path.open("rb") as file:
+            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        for first in range(0, len(view), 16384):
+            if view[first + 4 : first + 8] == b"TFL3":
+                verify_model(memoryview(view)[first:], path.name)
+                checked += 1
+    assert checked >= 12
+
+
+@pytest.mark.parametrize(
+    ("version", "signatures", "error", "words"),
+    [
+        (2, True, UnsupportedModelError, "schema version 2"),
+        (3, False, UnsupportedModelError, "no signatures"),
+    ],
+)
+def test_models_of_another_kind_are_unsupported(version, signatures, error, words):
+    model = decoder()
+    model.made.version = version
+    if not signatures:
+        model.made.signatureDefs = []
+    assert words in refusal(model, error)
+
+
+def test_a_custom_operator_is_named():
+    model = decoder()
+    code = schema.OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = Op.CUSTOM
+    code.customCode = "my.own.operator"
+    model.made.operatorCodes.append(code)
+    assert "'my.own.operator'" in refusal(model, UnsupportedModelError)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s: setattr(s, "signatureKey", "prefill_4"), "not distinct"),
+        (lambda s: setattr(s, "signatureKey", None), "None"),
+        (lambda s: setattr(s, "subgraphIndex", 99), "99"),
+        (lambda s: setattr(s.inputs[0], "name", None), "without a name"),
+        (lambda s: setattr(s.inputs[0], "name", "mask"), "a name twice"),
+        (lambda s: setattr(s.inputs[0], "tensorIndex", 1), "names other tensors"),
+        (lambda s: setattr(s.inputs[0], "tensorIndex", 999), "graph lacks"),
+        (lambda s: s.outputs.pop(), "names other tensors"),
+    ],
+)
+def test_damaged_signatures(change, words):
+    model = decoder()
+    change(model.made.signatureDefs[0])
+    assert words in refusal(model)
+
+
+@pytest.mark.parametrize(
+    ("which", "change", "words"),
+    [
+        (FIRST, lambda o: setattr(o, "inputs", [999, 5]), "does not have"),
+        (FIRST, lambda o: setattr(o, "inputs", [-5, 5]), "does not have"),
+        (FIRST, lambda o: setattr(o, "inputs", [-1, 5]), "lacks an input"),
+        (FIRST, lambda o: setattr(o, "inputs", []), "number of inputs"),
+        (FIRST, lambda o: setattr(o, "outputs", []), "number of outputs"),
+        (FIRST, lambda o: setattr(o, "outputs", [-1]), "lacks an output"),
+        (FIRST, lambda o: setattr(o, "inputs", [25, 5]), "before it is made"),
+        (FIRST, lambda o: setattr(o, "outputs", [0]), "at once"),
+        (FIRST, lambda o: setattr(o, "outputs", [5]), "at once"),
+        (LAST, lambda o: setattr(o, "outputs", [24]), "made twice"),
+        (FIRST, lambda o: setattr(o, "opcodeIndex", 99), "operator code 99"),
+        (COMPOSITE, lambda o: setattr(o, "builtinOptions2", None), "no options"),
+    ],
+)
+def test_damaged_operators(which, change, words):
+    model = decoder()
+    change(operators(model)[which])
+    assert words in refusal(model)
+
+
+@pytest.mark.parametrize(
+    ("called", "words"),
+    [(99, "does not exist"), (-1, "does not exist"), (DECODE, "differ"), (1, None)],
+)
+def test_the_graph_of_a_composite_must_exist_and_fit(called, words):
+    model = decoder()
+    options = operators(model)[COMPOSITE].builtinOptions2
+    options.decompositionSubgraphIndex = called
+    if words:
+        assert words in refusal(model)
+    else:
+        verify_model(model.pack(), "toy")
+
+
+def test_a_graph_that_runs_itself():
+    model = decoder()
+    code = operators(model)[COMPOSITE].opcodeIndex
+    inner = schema.OperatorT()
+    inner.opcodeIndex, inner.inputs, inner.outputs = code, [0], [1]
+    options = schema.StableHLOCompositeOptionsT()
+    options.name, options.decompositionSubgraphIndex = "loop", 0
+    inner.builtinOptions2Type = schema.BuiltinOptions2.StableHLOCompositeOptions
+    inner.builtinOptions2 = options
+    model.made.subgraphs[0].operators[0] = inner
+    assert "runs itself" in refusal(model)
+
+
+@pytest.mark.parametrize(
+    ("which", "change", "words"),
+    [
+        (0, lambda t: setattr(t, "buffer", 1), "at once"),
+        (0, lambda t: setattr(t, "buffer", 99), "buffer that does not exist"),
+        (4, lambda t: setattr(t, "shape", [1000, 8]), "fewer bytes"),
+        (4, lambda t: setattr(t, "buffer", 0), "before it is made"),
+        (2, lambda t: setattr(t, "shape", [1, 1, -1, 12]), "negative size"),
+        (2, lambda t: setattr(t, "shape", [1 << 30, 4, 1, 1]), "32 bits"),
+        (2, lambda t: setattr(t, "shape", [1] * 9), "more than 8 axes"),
+        (2, lambda t: setattr(t, "shapeSignature", [-1]), "another rank"),
+        (2, lambda t: setattr(t, "type", 99), "unknown element type"),
+    ],
+)
+def test_damaged_tensors(which, change, words):
+    model = decoder()
+    change(tensors(model)[which])
+    assert words in refusal(model)
+
+
+def test_damaged_graph_ends():
+    model = decoder()
+    model.made.subgraphs[DECODE].outputs[0] = 999
+    assert "is no tensor of it" in refusal(model)
+    model = decoder()
+    graph = model.made.subgraphs[0]
+    graph.tensors.append(schema.TensorT())
+    graph.outputs = [len(graph.tensors) - 1]
+    assert "nothing makes" in refusal(model)
+
+
+def test_constants_outside_the_file():
+    model = decoder()
+    model.made.buffers[1].data = None
+    model.made.buffers[1].offset, model.made.buffers[1].size = 1 << 40, 512
+    assert "lies outside the file" in refusal(model)
+
+
+def quantised(scales, zeros, axis=0):
+    made = schema.QuantizationParametersT()
+    made.scale, made.zeroPoint, made.quantizedDimension = scales, zeros, axis
+    return made
+
+
+@pytest.mark.parametrize(
+    ("quantisation", "words"),
+    [
+        (quantised([0.1] * 16, [0]), "zero points"),
+        (quantised([0.1] * 5, [0] * 5), "as many scales as slices"),
+        (quantised([0.1], [0], axis=2), "axis that it does not have"),
+        (quantised([0.1], [1 << 40]), "zero point outside"),
+    ],
+)
+def test_damaged_quantisation(quantisation, words):
+    model = decoder()
+    tensors(model)[4].quantization = quantisation
+    assert words in refusal(model)
+
+
+@pytest.mark.parametrize(("scales", "block"), [(99, 4), (5, 4), (5, 0)])
+def test_damaged_block_quantisation(scales, block):
+    model = decoder()
+    details = schema.BlockwiseQuantizationT()
+    details.scales, details.zeroPoints, details.blockSize = scales, -1, block
+    made = schema.QuantizationParametersT()
+    made.detailsType = schema.QuantizationDetails.BlockwiseQuantization
+    made.details = details
+    tensors(model)[4].quantization = made
+    assert "scales" in refusal(model)
+
+
+def single(op, inputs, output, **options):
+    """A model with one operator; tensors as (shape, dtype, quantisation)."""
+    model = Model()
+    graph = Graph(model, "decode")
+    made = [graph.tensor(f"in{i}", part[0], part[1]) for i, part in enumerate(inputs)]
+    result = graph.op(op, made, *output[:2], **options)
+    parts = zip((*inputs, output), (*made, result), strict=True)
+    for (_, _, quantisation), tensor in parts:
+        graph.made.tensors[tensor].quantization = quantisation
+    graph.made.inputs, graph.made.outputs = made, [result]
+    named = [(f"in{i}", tensor) for i, tensor in enumerate(made)]
+    model.signature("decode", 0, named, [("out", result)])
+    return model
+
+
+def test_a_split_needs_one_output_for_each_part():
+    inputs = [((), "int32", None), ((2, 4), "float32", None)]
+    output = ((2, 2), "float32", None)
+    model = single(Op.SPLIT, inputs, output, SplitOptions={"numSplits": 2})
+    assert "one output for each split" in refusal(model)
+
+
+@pytest.mark.parametrize("scales", [None, [0.0], [np.nan], [0.5, 0.5]])
+def test_sums_of_small_integers_need_one_sound_scale(scales):
+    bad = ((2, 2), "int8", quantised(scales, [0] * len(scales)) if scales else None)
+    good = ((2, 2), "int8", quantised([0.5], [0]))
+    verify_model(single(Op.ADD, [good, good], good, AddOptions={}).pack(), "toy")
+    model = single(Op.ADD, [good, bad], good, AddOptions={})
+    assert "without a sound scale" in refusal(model)
+
+
+def test_sums_of_small_integers_need_room_in_the_output():
+    good = ((2, 2), "int8", quantised([0.5], [0]))
+    tiny = ((2, 2), "int8", quantised([1e-9], [0]))
+    assert "too small" in refusal(single(Op.ADD, [good, good], tiny, AddOptions={}))
+    mixed = ((2, 2), "float32", None)
+    assert "mixes" in refusal(single(Op.ADD, [good, good], mixed, AddOptions={}))
+
+
+def test_comparisons_of_small_integers_need_scales_below_one():
+    coarse = ((2, 2), "int8", quantised([1.0], [0]))
+    model = single(Op.LESS, [coarse, coarse], ((2, 2), "bool", None))
+    assert "scale above 1" in refusal(model)
+
+
+def test_fake_quantisation_is_for_floats():
+    whole = ((2, 2), "int32", None)
+    assert "no float32" in refusal(single(Op.FAKE_QUANT, [whole], whole))
