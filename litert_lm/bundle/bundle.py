@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from litert_lm.bundle.copies import Copies, file_identity
 from litert_lm.bundle.inflate import MAX_TOKENIZER, inflate
 from litert_lm.bundle.sections import MAIN_MODEL, Section, SectionType, Value
 from litert_lm.errors import InvalidArgumentError, ModelFileError, SessionStateError
@@ -65,6 +66,7 @@ class Bundle:
         self.system_metadata = MappingProxyType(dict(system_metadata))
         self.sections = tuple(sections)
         self._data: memoryview | None = data
+        self._identity = file_identity(path)
         self._unfolded: dict[int, memoryview] = {}
         self._lock = threading.Lock()
         self.models = self._by_model_type(SectionType.TFLITE_MODEL)
@@ -107,6 +109,12 @@ class Bundle:
             if section.index not in self._unfolded:
                 self._unfolded[section.index] = self._unfold(section, stored)
             return self._unfolded[section.index]
+
+    def copies(self, section: Section) -> Copies:
+        """What makes writable copies of `section`; raises what `read` raises."""
+        content = self.read(section)
+        begin = section.begin if section.deflated is None else None
+        return Copies(content, self.path, self._identity, begin)
 
     @cached_property
     def llm_metadata(self) -> LlmMetadata:
