@@ -27,6 +27,8 @@ from litert_lm.tokenizer import Tokenizer, load_tokenizer
 
 __all__ = ["Engine"]
 
+_CPU = Backend.CPU()
+
 # Official parameters that ask for what does not exist here yet; None and False are
 # accepted, because that is what they mean.
 _NOT_YET = (
@@ -66,7 +68,7 @@ class Engine:
     def __init__(
         self,
         model_path: str | os.PathLike[str],
-        backend: Backend | type[Backend] | None = None,
+        backend: Backend | type[Backend] = _CPU,
         max_num_tokens: int | None = None,
         max_num_images: int | None = None,
         cache_dir: str | None = None,
@@ -207,8 +209,6 @@ def _load_texts(bundle: Bundle) -> tuple[Tokenizer, ModelConfig]:
 
 def _instance(backend: object) -> Backend:
     """The backend; a class stands for an instance with its defaults."""
-    if backend is None:
-        return Backend.CPU()
     if isinstance(backend, type) and issubclass(backend, Backend):
         return backend()
     if not isinstance(backend, Backend):
