@@ -219,7 +219,7 @@ def _sentencepiece_model(
     SentencePiece never finds a control token in a text. Those that the chat template
     writes out become user-defined, or its prompts would lose them.
     """
-    from sentencepiece import sentencepiece_model_pb2
+    from litert_lm._proto import sentencepiece_model_pb2
 
     proto: Any = sentencepiece_model_pb2
 
