@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ai_edge_litert.compiled_model import CompiledModel
-from ai_edge_litert.hardware_accelerator import HardwareAccelerator
 
 from litert_lm.convert.graph import GraphAuthor
 from litert_lm.convert.quantize import weight_of
 from litert_lm.convert.tflite import ArrayPayload, ModelAuthor, TFLiteFile
 from litert_lm.errors import InvalidArgumentError, StorageError
+from litert_lm.executor.compiled_model import CompiledModel, CompileOptions, RunCall
+from litert_lm.executor.tensors import TensorBuffer, allocate
 
 
 def run(model: ModelAuthor | bytes, key: str = "main", **inputs):
     """Outputs of one signature by name."""
     data = model if isinstance(model, bytes) else model.finish().to_bytes()
-    compiled = CompiledModel.from_buffer(data, hardware_accel=HardwareAccelerator.CPU)
-    index = compiled.get_signature_index(key)
-    signature = compiled.get_signature_by_index(index)
-    in_buffers = compiled.create_input_buffers(index)
-    out_buffers = compiled.create_output_buffers(index)
-    for name, buffer in zip(signature["inputs"], in_buffers, strict=True):
-        buffer.write(np.ascontiguousarray(inputs[name]))
-    compiled.run_by_index(index, in_buffers, out_buffers)
-    details = compiled.get_output_tensor_details(key)
-    return {
-        name: buffer.read(
-            int(np.prod(details[name]["shape"], dtype=int)), details[name]["dtype"]
-        ).reshape(details[name]["shape"])
-        for name, buffer in zip(signature["outputs"], out_buffers, strict=True)
+    memory = allocate((len(data),), np.dtype(np.uint8))
+    memory[:] = np.frombuffer(data, np.uint8)
+    compiled = CompiledModel(memoryview(memory), CompileOptions())
+    signature = compiled.signatures[key]
+    fed = {
+        spec.name: TensorBuffer(allocate(spec.shape, spec.dtype))
+        for spec in signature.inputs
     }
+    got = {
+        spec.name: TensorBuffer(allocate(spec.shape, spec.dtype))
+        for spec in signature.outputs
+    }
+    for name, buffer in fed.items():
+        buffer.array[...] = inputs[name]
+    RunCall(compiled, key, fed, got)()
+    return {name: buffer.array for name, buffer in got.items()}
 
 
 def floats(*shape, seed=0):
