@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,9 @@ def first_load(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
             timeout=limit,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return _failed(bundle, options, f"does not load within {limit:.0f} s")
+    except subprocess.TimeoutExpired as error:
+        known = _facts_in(error.stdout or b"")
+        return known or _failed(bundle, options, f"does not load within {limit:.0f} s")
     except OSError:
         return _examine_all(bundle, options)  # processes cannot be started here
     return _result(bundle, options, child)
@@ -80,7 +82,7 @@ def _result(
     if isinstance(answer, dict) and "error" in answer:
         kind, message = answer["error"]
         raise getattr(errors, kind, errors.ModelFileError)(message)
-    facts = ModelFacts.from_json(answer)
+    facts = _facts_in(child.stdout)
     if facts is not None:
         return facts
     if child.returncode < 0:
@@ -89,6 +91,16 @@ def _result(
     detail = child.stderr.decode("utf-8", "replace").strip().splitlines()
     reason = detail[-1] if detail else f"exit status {child.returncode}"
     return _failed(bundle, options, f"cannot be loaded ({reason})")
+
+
+def _facts_in(output: bytes) -> ModelFacts | None:
+    """The last facts that the child wrote before it ended, whatever ended it."""
+    for line in reversed(output.decode("utf-8", "replace").splitlines()):
+        with contextlib.suppress(ValueError):
+            facts = ModelFacts.from_json(json.loads(line))
+            if facts is not None:
+                return facts
+    return None
 
 
 def _failed(bundle: Bundle, options: ExecutorOptions, what: str) -> ModelFacts:
@@ -100,7 +112,11 @@ def _failed(bundle: Bundle, options: ExecutorOptions, what: str) -> ModelFacts:
     return ModelFacts(failure=f"{bundle.path} {what}; {hint}")
 
 
-def _examine_all(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
+def _examine_all(
+    bundle: Bundle,
+    options: ExecutorOptions,
+    report: Callable[[ModelFacts], None] | None = None,
+) -> ModelFacts:
     """Load the tokenizer and the model, and use both."""
     from litert_lm.tokenizer import load_tokenizer
 
@@ -108,7 +124,7 @@ def _examine_all(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
         *bundle.tokenizer_section(), has_byte_characters=bundle.uses_byte_characters
     )
     tokenizer.decode(tokenizer.encode(_SAMPLE_TEXT))
-    return examine(bundle, options)
+    return examine(bundle, options, report)
 
 
 def main(argument: str) -> None:
@@ -119,10 +135,15 @@ def main(argument: str) -> None:
     )
     try:
         with open_bundle(path) as bundle:
-            answer = _examine_all(bundle, options).to_json()
+            facts = _examine_all(bundle, options, lambda it: _write(it.to_json()))
+            _write(facts.to_json())
     except errors.LiteRtLmError as error:
-        answer = {"error": [type(error).__name__, str(error)]}
+        _write({"error": [type(error).__name__, str(error)]})
+
+
+def _write(answer: dict[str, Any]) -> None:
     sys.stdout.write("\n" + json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from litert_lm.bundle.copies import Copies
 from litert_lm.bundle.tflite import read_tflite
 from litert_lm.executor.cache_dir import MEMORY
 from litert_lm.executor.compiled_model import CompiledModel, CompileOptions
 from litert_lm.executor.custom_ops import KERNELS
 from litert_lm.executor.huge_pages import move_to_huge_pages
+from litert_lm.executor.patch import Patch
 
 __all__ = ["ModelCompiler"]
 
@@ -24,6 +26,12 @@ class ModelCompiler:
         groups: model type -> keys that are compiled together, since one compilation of
             several signatures maps the packed weights once; others come alone.
         uses_huge_pages: move packed weights there after each compilation.
+        patched: model type -> how its bytes are changed for a shorter cache, and what
+            makes copies of them to be changed. Such models are compiled once for each
+            length of the cache.
+
+    Attributes:
+        is_patching: some models are changed.
     """
 
     def __init__(
@@ -34,30 +42,68 @@ class ModelCompiler:
         groups: Mapping[str, Sequence[str]],
         *,
         uses_huge_pages: bool = False,
+        patched: Mapping[str, tuple[Patch, Copies]] | None = None,
     ) -> None:
         self._uses_huge_pages = uses_huge_pages
         self._sections = sections
         self._options = options
         self._weight_caches = weight_caches
         self._groups = groups
-        self._compiled: dict[tuple[str, str], CompiledModel] = {}
+        self._patched = patched or {}
+        self.is_patching = bool(self._patched)
+        self._compiled: dict[tuple[str, str, int], CompiledModel] = {}
 
-    def __call__(self, kind: str, key: str) -> CompiledModel:
-        """The compiled model of type `kind` in which signature `key` can be run."""
-        if (kind, key) not in self._compiled:
-            group = tuple(self._groups.get(kind, ()))
-            keys = group if key in group else (key,)
-            options = replace(
-                self._options,
-                weight_cache=self._weight_caches.get(kind),
-                signatures=keys,
-                custom_ops=custom_ops_of(self._sections[kind]),
-            )
-            model = CompiledModel(self._sections[kind], options)
-            if self._uses_huge_pages and options.weight_cache not in (None, MEMORY):
-                move_to_huge_pages(str(options.weight_cache))
-            self._compiled |= {(kind, each): model for each in keys}
-        return self._compiled[kind, key]
+    def __call__(self, kind: str, key: str, tokens: int) -> CompiledModel:
+        """The compiled model of type `kind` in which signature `key` can be run.
+
+        Args:
+            tokens: length of the cache that it will be run with.
+        """
+        patch = self._patched[kind][0] if kind in self._patched else None
+        if patch is None or key not in patch.least:
+            tokens = 0  # the same for all lengths
+        if (kind, key, tokens) not in self._compiled:
+            keys = self._together(kind, key, tokens)
+            model = self._compile(kind, keys, tokens)
+            self._compiled |= {(kind, each, tokens): model for each in keys}
+        return self._compiled[kind, key, tokens]
+
+    def _together(self, kind: str, key: str, tokens: int) -> tuple[str, ...]:
+        """The signatures that are compiled with `key`."""
+        keys = self._groups.get(kind, ())
+        if tokens:
+            least = self._patched[kind][0].least
+            keys = [each for each in keys if least.get(each, tokens + 1) <= tokens]
+        return tuple(keys) if key in keys else (key,)
+
+    def _compile(self, kind: str, keys: tuple[str, ...], tokens: int) -> CompiledModel:
+        data = self._sections[kind]
+        options = replace(
+            self._options,
+            weight_cache=self._weight_caches.get(kind),
+            signatures=keys,
+            custom_ops=custom_ops_of(data),
+        )
+        if tokens:
+            patch, copies = self._patched[kind]
+            if tokens != patch.tokens:
+                data = copies()
+                patch.write(data, tokens)
+        model = CompiledModel(data, options)
+        if self._uses_huge_pages and options.weight_cache not in (None, MEMORY):
+            move_to_huge_pages(str(options.weight_cache))
+        return model
+
+    def keep(self, lengths: Collection[int]) -> None:
+        """Let go of what was compiled for other lengths only.
+
+        It is freed when nothing bound to it is in use any more.
+        """
+        self._compiled = {
+            place: model
+            for place, model in self._compiled.items()
+            if not place[2] or place[2] in lengths
+        }
 
     def close(self) -> None:
         """Free all compiled models."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from litert_lm.errors import ContextFullError, SessionStateError
+from litert_lm.executor.cache_lengths import cache_lengths
 from litert_lm.executor.compiler import ModelCompiler
 from litert_lm.executor.kv_cache import KVCache
 from litert_lm.executor.layout import ModelLayout, Step
@@ -17,9 +20,10 @@ from litert_lm.executor.step_runner import StepRunner
 
 __all__ = ["Executor"]
 
-_BUCKET = 128  # entries; attention cost and resizing cost balance here
 _LONGEST_CHUNK = 256  # tokens; longer chunks compute more of what the mask hides
 _HEADROOM = 128  # entries reserved behind a prompt for the answer
+_COMPILED_HEADROOM = 64  # the same where more room slows every step down
+_MAX_COMPILED = 2  # cache lengths for which changed models are compiled at once
 
 # Relative cost of calls that were never measured.
 _DECODE_COST = 1.0
@@ -33,7 +37,8 @@ class Executor:
         layout: the model's states and steps.
         compiled: compiles signatures when they are needed.
         costs: signature key -> seconds of one call, where measured.
-        is_resizable: the graph takes caches shorter than exported.
+        is_resizable: the graphs take caches shorter than exported, as they are or as
+            `compiled` changes them.
         context_length: limit on the entries of a cache, at most the layout's.
 
     Attributes:
@@ -58,9 +63,13 @@ class Executor:
         self.pad_id = 0
         self._is_closed = False
         self._lock = threading.Lock()
-        self._runners: dict[int, StepRunner] = {}
+        self._runners: dict[tuple[int, int], StepRunner] = {}
+        self._caches: list[weakref.ref[KVCache]] = []
+        self._in_use: list[int] = []  # lengths compiled for, the last used one last
         self._prefill = _useful(layout.prefill)
-        self._lengths = _cache_lengths(layout, is_resizable)
+        self._lengths = cache_lengths(
+            layout, is_resizable=is_resizable, is_compiled=compiled.is_patching
+        )
         self._doubled = _doubled_states(layout)
 
     @property
@@ -70,7 +79,9 @@ class Executor:
 
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence; memory comes with its first tokens."""
-        return KVCache(self.layout.states, self._doubled)
+        cache = KVCache(self.layout.states, self._doubled)
+        self._caches.append(weakref.ref(cache, self._caches.remove))
+        return cache
 
     @property
     def lengths(self) -> list[int]:
@@ -91,7 +102,7 @@ class Executor:
         step = self._step(1, self._lengths[-1])
         with self._lock:
             for call in step.calls:
-                self._compiled(call.model, call.key)
+                self._compiled(call.model, call.key, self._lengths[0])
 
     def close(self) -> None:
         """Free the compiled models; caches stay valid values."""
@@ -120,7 +131,8 @@ class Executor:
         """
         self._check_room(cache, len(token_ids))
         chunks = self._plan(cache.num_tokens, len(token_ids))
-        reserve = self._bucket(cache.num_tokens + len(token_ids) + _HEADROOM)
+        headroom = _COMPILED_HEADROOM if self._compiled.is_patching else _HEADROOM
+        reserve = self._bucket(cache.num_tokens + len(token_ids) + headroom)
         done = 0
         for chunk in chunks:
             ids = token_ids[done : done + chunk.num_tokens]
@@ -165,16 +177,64 @@ class Executor:
         if self._is_closed:
             raise SessionStateError("The engine was closed; open a new one.")
         needed = cache.num_tokens + length
-        if needed > cache.length:
+        if self._compiled.is_patching:
+            self._make_compiled_room(cache, needed, reserve)
+        elif needed > cache.length:
             cache.grow(self._bucket(needed), reserve)
-        runner = self._runners.get(length)
-        if runner is None or runner.length != cache.length:
-            step = self._step(length, cache.length)
-            runner = StepRunner(
-                step, cache.length, self._compiled, self.layout.states, self.pad_id
-            )
-            self._runners[length] = runner
+        runner = self._runners.get((length, cache.length))
+        if runner is None:
+            runner = self._new_runner(length, cache.length)
         return runner
+
+    def _new_runner(self, length: int, cache_length: int) -> StepRunner:
+        if not self._compiled.is_patching:
+            # Runners of other lengths resized the same compiled model.
+            others = [place for place in self._runners if place[0] == length]
+            for place in others:
+                del self._runners[place]
+        runner = StepRunner(
+            self._step(length, cache_length),
+            cache_length,
+            partial(self._compiled, tokens=cache_length),
+            self.layout.states,
+            self.pad_id,
+        )
+        self._runners[length, cache_length] = runner
+        return runner
+
+    def _make_compiled_room(self, cache: KVCache, needed: int, reserve: int) -> None:
+        """Room for `needed` entries, at a length for which models are compiled.
+
+        Compiling takes as long as several tokens, so it is done for a whole prompt at
+        once, and sequences of more different lengths than are kept share the longest.
+        """
+        if needed > cache.length:
+            cache.grow(self._bucket(max(needed, reserve)), reserve)
+        if self._in_use and self._in_use[-1] == cache.length:
+            return
+        if cache.length not in self._in_use:
+            used = {each.length for each in self._live_caches()}
+            kept = [length for length in self._in_use if length in used]
+            if len(kept) >= _MAX_COMPILED and max(kept) > cache.length:
+                cache.grow(max(kept), reserve)
+            else:
+                kept = kept[1 - _MAX_COMPILED :]
+            self._retire(kept)
+        self._in_use = [n for n in self._in_use if n != cache.length] + [cache.length]
+
+    def _retire(self, kept: Sequence[int]) -> None:
+        """Let go of what is compiled for cache lengths that are not kept."""
+        self._in_use = [length for length in self._in_use if length in kept]
+        self._runners = {
+            place: runner for place, runner in self._runners.items() if place[1] in kept
+        }
+        for cache in self._live_caches():
+            if cache.length not in kept:
+                cache.bindings.clear()
+        self._compiled.keep(kept)
+
+    def _live_caches(self) -> list[KVCache]:
+        return [cache for each in tuple(self._caches) if (cache := each()) is not None]
 
     def _step(self, length: int, cache_length: int) -> Step:
         steps = self.layout.decode if length == 1 else self._prefill
@@ -217,19 +277,6 @@ def _useful(steps: Sequence[Step]) -> tuple[Step, ...]:
     """Prefill steps without those whose attention is mostly spent on masked entries."""
     short = tuple(step for step in steps if step.length <= _LONGEST_CHUNK)
     return short or tuple(steps[:1])
-
-
-def _cache_lengths(layout: ModelLayout, is_resizable: bool) -> list[int]:
-    """Array lengths in use: exported ones, or steps of 128 to 512 and then of half."""
-    longest = layout.context_length
-    if not is_resizable:
-        return sorted({step.context for step in layout.decode})
-    lengths, length = [], _BUCKET
-    while length < longest:
-        lengths.append(length)
-        following = length + (_BUCKET if length < 4 * _BUCKET else length // 2)
-        length = -(-following // _BUCKET) * _BUCKET
-    return [*lengths, longest]
 
 
 def _doubled_states(layout: ModelLayout) -> frozenset[str]:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from litert_lm.executor.patch import Patch
 from litert_lm.executor.state_reader import Updates
 from litert_lm.executor.state_updates import StateUpdate
 
 __all__ = ["ModelFacts"]
 
-_FORMAT = 1  # raise it when the meaning of a field changes
+_FORMAT = 2  # raise it when the meaning of a field changes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,12 +22,14 @@ class ModelFacts:
     Attributes:
         updates: state updates of all graphs.
         is_resizable: the graphs take caches shorter than exported, with equal logits.
+        patches: model type -> how graphs that do not are changed so that they do.
         costs: number of threads -> signature key -> seconds of one call.
         failure: why the model cannot be used; None when it works.
     """
 
     updates: Updates = field(default_factory=dict)
     is_resizable: bool = False
+    patches: Mapping[str, Patch] = field(default_factory=dict)
     costs: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     failure: str | None = None
 
@@ -42,6 +45,7 @@ class ModelFacts:
             "signatures": [list(key) for key in self.updates],
             "updates": updates,
             "is_resizable": self.is_resizable,
+            "patches": {kind: patch.to_json() for kind, patch in self.patches.items()},
             "costs": {str(count): dict(cost) for count, cost in self.costs.items()},
             "failure": self.failure,
         }
@@ -56,10 +60,12 @@ class ModelFacts:
         }
         for kind, key, output, source, axis, in_place in value["updates"]:
             updates[kind, key][output] = StateUpdate(source, axis, in_place)
+        patches = value["patches"].items()
         costs = {int(count): cost for count, cost in value["costs"].items()}
         return cls(
             updates=updates,
             is_resizable=value["is_resizable"],
+            patches={kind: Patch.from_json(patch) for kind, patch in patches},
             costs=costs,
             failure=value["failure"],
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from litert_lm.bundle.bundle import Bundle
-from litert_lm.bundle.tflite import read_tflite
+from litert_lm.bundle.tflite import TfliteModel, read_tflite
 from litert_lm.errors import (
     BackendError,
     InvalidArgumentError,
@@ -21,7 +21,7 @@ from litert_lm.executor.facts import ModelFacts
 from litert_lm.executor.layout import ModelLayout
 from litert_lm.executor.layout_reader import MAIN, read_layout
 
-__all__ = ["ExecutorOptions", "known_facts", "open_executor"]
+__all__ = ["ExecutorOptions", "known_facts", "layout_of", "open_executor"]
 
 MODEL_TYPES = (MAIN, "embedder", "per_layer_embedder", "aux")
 _DEFAULT_CONTEXT = 4096  # tokens, for models whose states do not limit it
@@ -89,12 +89,9 @@ def open_executor(
     """
     sections = model_sections(bundle)
     models = {kind: read_tflite(data, kind) for kind, data in sections.items()}
-    metadata = bundle.executor_metadata
-    layout = read_layout(
-        models,
-        facts.updates,
-        None if metadata is None else metadata.llm_executor_metadata,
-    )
+    layout = layout_of(bundle, models, facts)
+    if facts.patches:
+        layout = _longest_only(layout)
     cache = CacheDirectory(options.cache_dir, bundle.path)
     content = cache.content_hash(bundle.path)
     num_threads = options.num_threads or facts.fastest_threads
@@ -108,14 +105,39 @@ def open_executor(
         {kind: cache.weight_cache(content, kind) for kind in sections},
         compile_groups(layout),
         uses_huge_pages=options.huge_pages,
+        patched={
+            kind: (patch, bundle.copies(bundle.models[kind]))
+            for kind, patch in facts.patches.items()
+        },
     )
     return Executor(
         layout,
         compiler,
         costs=facts.costs.get(num_threads) or next(iter(facts.costs.values()), {}),
-        is_resizable=facts.is_resizable,
+        is_resizable=facts.is_resizable or bool(facts.patches),
         context_length=context_length(layout, options),
     )
+
+
+def layout_of(
+    bundle: Bundle, models: Mapping[str, TfliteModel], facts: ModelFacts
+) -> ModelLayout:
+    """The layout of a bundle's models; raises what `read_layout` raises."""
+    metadata = bundle.executor_metadata
+    return read_layout(
+        models,
+        facts.updates,
+        None if metadata is None else metadata.llm_executor_metadata,
+    )
+
+
+def _longest_only(layout: ModelLayout) -> ModelLayout:
+    """Without steps for caches that were exported shorter than the longest."""
+    decode, prefill, verify = (
+        tuple(step for step in steps if step.context == layout.context_length)
+        for steps in (layout.decode, layout.prefill, layout.verify)
+    )
+    return replace(layout, decode=decode, prefill=prefill, verify=verify)
 
 
 def model_sections(bundle: Bundle) -> dict[str, memoryview]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,26 +16,40 @@ import numpy as np
 
 from litert_lm import errors
 from litert_lm.bundle.bundle import Bundle
-from litert_lm.bundle.tflite import read_tflite
+from litert_lm.bundle.tflite import TfliteModel, read_tflite
 from litert_lm.bundle.verify import verify_model
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.facts import ModelFacts
 from litert_lm.executor.opening import (
     ExecutorOptions,
+    layout_of,
     model_sections,
     open_executor,
 )
+from litert_lm.executor.patch_reader import read_patches
 from litert_lm.executor.state_reader import read_updates
 
 __all__ = ["examine"]
 
 _ROUNDS = 2
 _TOLERANCE = 0.05  # of the largest logit, between an accelerator and the CPU
+_ROUNDING = 1e-4  # of the largest logit, where sums are added up in another order
 _QUICK = 0.5  # seconds; calls longer than this are timed once
 
 
-def examine(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
-    """Verify, compile and run every signature in use; measure what loads depend on."""
+Fresh = Callable[[ModelFacts, int], Executor]
+
+
+def examine(
+    bundle: Bundle,
+    options: ExecutorOptions,
+    report: Callable[[ModelFacts], None] | None = None,
+) -> ModelFacts:
+    """Verify, compile and run every signature in use; measure what loads depend on.
+
+    `report` is given what is known before anything is tried that a sound model might
+    crash at.
+    """
     models = {
         kind: verify_model(data, f"{bundle.path} ({kind})")
         for kind, data in model_sections(bundle).items()
@@ -47,26 +61,58 @@ def examine(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
 
     counts = [options.num_threads] if options.num_threads else thread_counts()
     fixed = fresh(facts, counts[0])
-    reference = [_logits(fixed, length) for length in fixed.lengths]
+    reference = {length: _logits(fixed, length) for length in fixed.lengths}
     fixed.close()
     if options.accelerator != "cpu":
         _compare_with_cpu(bundle, replace(options, accelerator="cpu"), reference)
+    if report is not None:
+        report(facts)
+    facts = _shortened(bundle, models, options, facts, reference, fresh)
+    return replace(
+        facts, costs={count: _costs(fresh(facts, count)) for count in counts}
+    )
+
+
+def _costs(executor: Executor) -> dict[str, float]:
+    """Signature key -> seconds of one call; closes the executor."""
+    costs = {
+        executor.step_key(length): _seconds(executor, length)
+        for length in executor.lengths
+    }
+    executor.close()
+    return costs
+
+
+def _shortened(
+    bundle: Bundle,
+    models: Mapping[str, TfliteModel],
+    options: ExecutorOptions,
+    facts: ModelFacts,
+    reference: Mapping[int, Any],
+    fresh: Fresh,
+) -> ModelFacts:
+    """The facts with the way to a shorter cache that leaves the logits as they are."""
+    num_threads = options.num_threads or 1
     resized = replace(facts, is_resizable=True)
-    if _gives(reference, lambda: fresh(resized, counts[0])):
-        facts = resized
-    costs = {}
-    for count in counts:
-        executor = fresh(facts, count)
-        costs[count] = {
-            executor.step_key(length): _seconds(executor, length)
-            for length in executor.lengths
-        }
-        executor.close()
-    return replace(facts, costs=costs)
+    if _gives(reference, fresh(resized, num_threads), 0):
+        return resized
+    if options.accelerator != "cpu":
+        return facts
+    try:
+        patches = read_patches(models, layout_of(bundle, models, facts))
+    except errors.UnsupportedModelError:
+        return facts
+    # Where the cache's axis is joined with another, sums are rounded differently.
+    is_joined = any(len(it) > 1 for patch in patches.values() for it in patch.numbers)
+    patched = replace(facts, patches=patches)
+    tolerance = _ROUNDING if is_joined else 0
+    if patches and _gives(reference, fresh(patched, num_threads), tolerance):
+        return patched
+    return facts
 
 
 def _compare_with_cpu(
-    bundle: Bundle, options: ExecutorOptions, logits: list[Any]
+    bundle: Bundle, options: ExecutorOptions, logits: Mapping[int, Any]
 ) -> None:
     """Raise BackendError when an accelerator's logits are not those of the CPU.
 
@@ -74,10 +120,10 @@ def _compare_with_cpu(
     """
     models = {kind: read_tflite(d, kind) for kind, d in model_sections(bundle).items()}
     cpu = open_executor(bundle, options, ModelFacts(updates=read_updates(models)))
-    for length, found in zip(cpu.lengths, logits, strict=True):
+    for length in cpu.lengths:
         wanted = _logits(cpu, length)
         scale = float(np.abs(wanted).max()) + 1e-6
-        if not np.abs(wanted - found).max() <= _TOLERANCE * scale:
+        if not np.abs(wanted - logits[length]).max() <= _TOLERANCE * scale:
             raise errors.BackendError(
                 f"{bundle.path} gives other logits on the accelerator than on the CPU; "
                 "use Backend.CPU()."
@@ -85,18 +131,26 @@ def _compare_with_cpu(
     cpu.close()
 
 
-def _gives(reference: list[Any], make: Callable[[], Executor]) -> bool:
-    """Whether another executor gives bit-equal logits."""
-    executor = make()
+def _gives(reference: Mapping[int, Any], executor: Executor, tolerance: float) -> bool:
+    """Whether another executor gives the same logits; closes it.
+
+    They must be equal bit for bit, or within a tolerance that is a share of the
+    largest.
+    """
     try:
         return all(
-            np.array_equal(logits, _logits(executor, length))
-            for length, logits in zip(executor.lengths, reference, strict=True)
+            np.array_equal(reference[length], found := _logits(executor, length))
+            or (tolerance > 0 and _are_close(reference[length], found, tolerance))
+            for length in executor.lengths
         )
-    except errors.ExecutionError:
+    except (errors.ExecutionError, errors.ModelFileError):
         return False
     finally:
         executor.close()
+
+
+def _are_close(wanted: Any, found: Any, tolerance: float) -> bool:
+    return bool(np.abs(wanted - found).max() <= tolerance * np.abs(wanted).max())
 
 
 def _logits(executor: Executor, length: int) -> Any:

@@ -27,7 +27,8 @@ def open_model(cache_dir: Path) -> Iterator[Callable[..., Any]]:
         options = {"num_threads": 1, "cache_dir": str(cache_dir), **options}
         chosen, bundle = ExecutorOptions(**options), open_bundle(path)
         facts = known_facts(bundle, chosen, examine)
-        facts = replace(facts, is_resizable=facts.is_resizable and is_resizable)
+        if not is_resizable:
+            facts = replace(facts, is_resizable=False, patches={})
         opened.append(open_executor(bundle, chosen, facts))
         return opened[-1]
 

@@ -61,10 +61,13 @@ def test_padding_stays_inside_the_cache(open_model, make_echo_bundle, count):
 
 
 @pytest.mark.parametrize("mask", [None, "float32"])
-def test_long_caches_whether_resizable_or_not(open_model, make_echo_bundle, mask):
+@pytest.mark.parametrize("is_resizable", [True, False])
+def test_long_caches_whether_resizable_or_not(
+    open_model, make_echo_bundle, mask, is_resizable
+):
     chosen = {"mask": mask, "kv_length": 600, "prefill": (8, 32)}
-    executor = open_model(make_echo_bundle(**chosen))
-    assert executor.is_resizable == (mask is not None)
+    executor = open_model(make_echo_bundle(**chosen), is_resizable=is_resizable)
+    assert executor.is_resizable == is_resizable
     options, ids = EchoOptions(**chosen), encode("0123456789" * 28)
     assert dump(executor, options, ids) == expected_dump(options, ids)
 

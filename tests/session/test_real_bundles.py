@@ -7,7 +7,7 @@ import json
 import pytest
 
 from litert_lm import Backend, Engine
-from litert_lm.executor import executor
+from litert_lm.executor import cache_lengths
 
 TINY = (
     "gemma3_tiny.litertlm",
@@ -55,7 +55,7 @@ def test_interleaved_recurrent_sessions_do_not_mix(shared_dir, cache_dir):
 def test_texts_of_the_official_int8_file(shared_dir, cache_dir, monkeypatch, bucket):
     bundles = shared_dir / "bundles"
     recorded = json.loads((bundles / "official_int8.json").read_text())
-    monkeypatch.setattr(executor, "_BUCKET", bucket)
+    monkeypatch.setattr(cache_lengths, "_BUCKET", bucket)
     items = recorded["items"] if bucket == 128 else recorded["items"][:3]
     path = bundles / recorded["file"]
     with Engine(path, Backend.CPU(thread_count=2), cache_dir=str(cache_dir)) as engine:
