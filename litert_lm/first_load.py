@@ -51,7 +51,12 @@ def first_load(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
         )
     except subprocess.TimeoutExpired as error:
         known = _facts_in(error.stdout or b"")
-        return known or _failed(bundle, options, f"does not load within {limit:.0f} s")
+        if known is None:
+            raise errors.ModelFileError(
+                f"{bundle.path} does not load within {limit:.0f} s: it is damaged, or "
+                "this machine is busy or too small. Try again, or get it again."
+            ) from error
+        return known
     except OSError:
         return _examine_all(bundle, options)  # processes cannot be started here
     return _result(bundle, options, child)
@@ -85,12 +90,20 @@ def _result(
     facts = _facts_in(child.stdout)
     if facts is not None:
         return facts
-    if child.returncode < 0:
-        name = signal.Signals(-child.returncode).name
-        return _failed(bundle, options, f"crashes LiteRT ({name})")
-    detail = child.stderr.decode("utf-8", "replace").strip().splitlines()
-    reason = detail[-1] if detail else f"exit status {child.returncode}"
-    return _failed(bundle, options, f"cannot be loaded ({reason})")
+    if child.returncode >= 0:
+        detail = child.stderr.decode("utf-8", "replace").strip().splitlines()
+        reason = detail[-1] if detail else f"exit status {child.returncode}"
+        raise errors.ExecutionError(
+            f"{bundle.path} could not be examined, by a fault of this package or of "
+            f"its installation: {reason}"
+        )
+    name = signal.Signals(-child.returncode).name
+    if name == "SIGKILL":
+        raise errors.ExecutionError(
+            f"The process that examined {bundle.path} was killed, probably for want "
+            "of memory; free some and try again."
+        )
+    return _failed(bundle, options, f"crashes LiteRT ({name})")
 
 
 def _facts_in(output: bytes) -> ModelFacts | None:
