@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from litert_lm.bundle.columns import Column
-from litert_lm.bundle.operators import Builtin
+from litert_lm.bundle.operators import CUSTOM_RANKS, Builtin
 
 if TYPE_CHECKING:
     from litert_lm.bundle.columns import Bools, Ints
@@ -33,6 +33,7 @@ def check_kernels(wiring: Wiring) -> None:
     _check_scales(wiring)
     _check_sums(wiring)
     _check_fake_quantisation(wiring)
+    _check_custom(wiring)
 
 
 def _are(wiring: Wiring, names: tuple[str, ...]) -> Bools:
@@ -94,6 +95,20 @@ def _check_fake_quantisation(wiring: Wiring) -> None:
     made = wiring.output_at(operators, 0)
     wrong = (types[wiring.input_at(operators, 0)] != FLOAT32) | (types[made] != FLOAT32)
     wiring.reject_operators(operators[wrong], "takes or makes no float32")
+
+
+def _check_custom(wiring: Wiring) -> None:
+    """The executor's own kernels take float32 tensors with so many axes."""
+    types = wiring.model.tensor_columns.type_code
+    codes, opcode = wiring.model.operator_codes, wiring.model.operator_columns.opcode
+    for operator in np.flatnonzero(_are(wiring, ("CUSTOM",))).tolist():
+        ranks = CUSTOM_RANKS[codes[opcode[operator]].custom]
+        for edges, least in zip((wiring.inputs, wiring.outputs), ranks, strict=True):
+            tensors = edges.of(operator)
+            fits = len(tensors) == len(least) and (types[tensors] == FLOAT32).all()
+            if not fits or (wiring.ranks[tensors] < least).any():
+                text = wiring.operator_text(operator)
+                raise wiring.damaged(f"{text} has tensors that it cannot use")
 
 
 def _is_small(wiring: Wiring, edges: Edges) -> Bools:

@@ -92,7 +92,7 @@ ARITIES: dict[int, Arity] = {
     Builtin["CONV_2D"]: Arity(2, 3, 1, 1, (2,)),
     Builtin["CONV_3D"]: Arity(2, 3, 1, 1, (2,)),
     Builtin["CONV_3D_TRANSPOSE"]: Arity(3, 4, 1, 1, (3,)),
-    Builtin["CUSTOM"]: Arity(0, MANY, 0, MANY, tuple(range(60))),
+    Builtin["CUSTOM"]: Arity(1, MANY, 1, MANY),
     Builtin["DEPTHWISE_CONV_2D"]: Arity(2, 3, 1, 1, (2,)),
     Builtin["DILATE"]: Arity(3, 3, 1, 1),
     Builtin["FULLY_CONNECTED"]: Arity(2, 3, 1, 1, (2,)),
@@ -111,6 +111,12 @@ ARITIES: dict[int, Arity] = {
     Builtin["VAR_HANDLE"]: Arity(0, 0, 1, 1),
     Builtin["WHILE"]: Arity(1, MANY, 1, MANY),
 }
+
+CUSTOM_RANKS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "gated_delta_update": ((4, 4, 4, 3, 3, 4), (4, 4)),
+    "gdn_tril_inv": ((2,), (2,)),
+}
+"""Custom operators that the executor has kernels for: least axes of their tensors."""
 
 
 def operator_name(code: int) -> str:

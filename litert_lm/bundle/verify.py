@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from litert_lm.bundle.kernels import check_kernels
-from litert_lm.bundle.operators import ANY, ARITIES, Builtin
+from litert_lm.bundle.operators import ANY, ARITIES, CUSTOM_RANKS, Builtin
 from litert_lm.bundle.tflite import TfliteModel, read_tflite
 from litert_lm.bundle.wiring import MAX_RANK, NEVER, Wiring
 from litert_lm.errors import UnsupportedModelError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_ELEMENTS = (1 << 31) - 1
 """Elements of a computed tensor; the kernels count in 32 bits."""
 
-CUSTOM_OPERATORS = frozenset({"gated_delta_update", "gdn_tril_inv"})
+CUSTOM_OPERATORS = frozenset(CUSTOM_RANKS)
 """Custom operators that the executor has kernels for."""
 
 UNSIGNED = (3, 20)
@@ -284,8 +284,7 @@ def _check_composite(wiring: Wiring, operator: int, number: int) -> None:
     graph = model.subgraphs[number]
     first = int(model.tensor_ends[number])
     for edges, ends in ((wiring.inputs, graph.inputs), (wiring.outputs, graph.outputs)):
-        begin, end = np.searchsorted(edges.operator, (operator, operator + 1))
-        outer = edges.tensor[begin:end]
+        outer = edges.of(operator)
         inner: Ints = first + np.array(ends, np.int64)
         codes = model.tensor_columns.type_code
         if len(outer) != len(inner) or (codes[outer] != codes[inner]).any():

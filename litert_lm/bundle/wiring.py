@@ -46,6 +46,11 @@ class Edges:
             rows.values < 0, -1, model.tensor_ends[graph] + rows.values
         )
 
+    def of(self, operator: int) -> Ints:
+        """The tensors of one operator by slot."""
+        begin, end = np.searchsorted(self.operator, (operator, operator + 1))
+        return self.tensor[begin:end]
+
 
 class Wiring:
     """The arrays, each made when first asked for."""

@@ -72,6 +72,18 @@ def test_a_custom_operator_is_named():
     assert "'my.own.operator'" in refusal(model, UnsupportedModelError)
 
 
+def test_known_custom_operators_need_their_tensors():
+    def model(shape, dtype):
+        tensor = (shape, dtype, None)
+        made = single(Op.CUSTOM, [tensor], tensor)
+        made.made.operatorCodes[0].customCode = "gdn_tril_inv"
+        return made
+
+    verify_model(model((1, 4, 4), "float32").pack(), "toy")
+    assert "cannot use" in refusal(model((1, 4, 4), "int32"))
+    assert "cannot use" in refusal(model((4,), "float32"))
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
