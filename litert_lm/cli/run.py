@@ -128,10 +128,12 @@ class _Answer:
 
     def stats(self) -> str:
         """The line of figures."""
+        reason = self.finish_reason
+        cut = ", cut off by the limit" if reason and reason.name == "LENGTH" else ""
         return (
             f"{self.num_prompt_tokens} prompt tokens, {len(self.token_ids)} new tokens,"
             f" {self.tokens_per_second:.1f} tokens/s, first token after"
-            f" {self.first_token_s:.2f} s"
+            f" {self.first_token_s:.2f} s{cut}"
         )
 
     def as_json(self, model: str) -> dict[str, object]:

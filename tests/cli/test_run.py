@@ -35,6 +35,11 @@ def test_stats_are_one_line_on_stderr(command: Command, speaker: Speaker) -> Non
     assert done.err.count("\n") == 1
 
 
+def test_stats_tell_that_the_answer_was_cut(command: Command, speaker: Speaker) -> None:
+    done = command("run", speaker("xyz", END), ">", "--stats", "--max-new-tokens", 2)
+    assert done.err.endswith("cut off by the limit\n")
+
+
 def test_json_holds_the_answer_and_its_end(command: Command, speaker: Speaker) -> None:
     done = command("run", speaker("xyz", END), ">", "--json")
     answer = json.loads(done.out)
