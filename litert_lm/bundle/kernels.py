@@ -23,7 +23,7 @@ SMALL = (3, 7, 9)
 
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 SUMS = ("ADD", "SUB", "SQUARED_DIFFERENCE")
-SCALED = (*COMPARISONS, *SUMS, "BATCH_MATMUL", "QUANTIZE")
+SCALED = (*COMPARISONS, *SUMS, "BATCH_MATMUL", "QUANTIZE", "RSQRT", "SQRT")
 """Operators that take the scale of every 8 or 16 bit tensor for granted."""
 
 
@@ -33,6 +33,7 @@ def check_kernels(wiring: Wiring) -> None:
     _check_scales(wiring)
     _check_sums(wiring)
     _check_fake_quantisation(wiring)
+    _check_transpositions(wiring)
     _check_custom(wiring)
 
 
@@ -95,6 +96,13 @@ def _check_fake_quantisation(wiring: Wiring) -> None:
     made = wiring.output_at(operators, 0)
     wrong = (types[wiring.input_at(operators, 0)] != FLOAT32) | (types[made] != FLOAT32)
     wiring.reject_operators(operators[wrong], "takes or makes no float32")
+
+
+def _check_transpositions(wiring: Wiring) -> None:
+    """The kernel never ends for a tensor without axes."""
+    operators = np.flatnonzero(_are(wiring, ("TRANSPOSE",)))
+    bare = wiring.ranks[wiring.input_at(operators, 0)] == 0
+    wiring.reject_operators(operators[bare], "has no axes to exchange")
 
 
 def _check_custom(wiring: Wiring) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from litert_lm.bundle.calls import CALLS, check_calls
 from litert_lm.bundle.kernels import check_kernels
 from litert_lm.bundle.operators import ANY, ARITIES, CUSTOM_RANKS, Builtin
 from litert_lm.bundle.tflite import TfliteModel, read_tflite
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from litert_lm.bundle.columns import Ints
 
+__all__ = ["CALLS", "CUSTOM_OPERATORS", "verify_model"]
+
 MAX_ELEMENTS = (1 << 31) - 1
 """Elements of a computed tensor; the kernels count in 32 bits."""
 
@@ -30,13 +33,6 @@ CUSTOM_OPERATORS = frozenset(CUSTOM_RANKS)
 
 UNSIGNED = (3, 20)
 """Element types uint8 and uint4."""
-
-CALLS: dict[int, tuple[int, ...]] = {
-    Builtin["IF"]: (0, 1),
-    Builtin["WHILE"]: (0, 1),
-    Builtin["STABLEHLO_COMPOSITE"]: (1,),
-}
-"""Option fields that hold the number of a graph to run."""
 
 
 def verify_model(data: Buffer, what: str) -> TfliteModel:
@@ -60,7 +56,7 @@ def verify_model(data: Buffer, what: str) -> TfliteModel:
     _check_signatures(wiring)
     _check_counts(wiring)
     _check_order(wiring)
-    _check_calls(wiring)
+    check_calls(wiring)
     check_kernels(wiring)
     return model
 
@@ -247,60 +243,3 @@ def _check_order(wiring: Wiring) -> None:
             if wiring.made_by[first + tensor] == NEVER:
                 text = wiring.tensor_text(first + tensor)
                 raise wiring.damaged(f"nothing makes {text}, an output")
-
-
-def _check_calls(wiring: Wiring) -> None:
-    """Operators that run other graphs: those exist, fit, and never run themselves."""
-    callers = np.flatnonzero(np.isin(wiring.builtin, list(CALLS)))
-    called: dict[int, set[int]] = {}
-    for operator in callers.tolist():
-        graphs = _graphs_called(wiring, operator)
-        graph = int(wiring.operator_graph[operator])
-        called.setdefault(graph, set()).update(graphs)
-    _check_no_recursion(wiring, called)
-
-
-def _graphs_called(wiring: Wiring, operator: int) -> list[int]:
-    builtin = int(wiring.builtin[operator])
-    columns = wiring.model.operator_columns
-    is_new = builtin == Builtin["STABLEHLO_COMPOSITE"]
-    at = int((columns.options2 if is_new else columns.options)[operator])
-    if not at:
-        raise wiring.damaged(f"{wiring.operator_text(operator)} has no options")
-    options = wiring.model.table(at)
-    graphs = [options.scalar(field, "i", 0) for field in CALLS[builtin]]
-    for number in graphs:
-        if not 0 <= number < len(wiring.model.subgraphs):
-            text = wiring.operator_text(operator)
-            raise wiring.damaged(f"{text} runs graph {number}, which does not exist")
-        if is_new:
-            _check_composite(wiring, operator, number)
-    return graphs
-
-
-def _check_composite(wiring: Wiring, operator: int, number: int) -> None:
-    """The graph that replaces a composite takes and gives tensors of the same types."""
-    model = wiring.model
-    graph = model.subgraphs[number]
-    first = int(model.tensor_ends[number])
-    for edges, ends in ((wiring.inputs, graph.inputs), (wiring.outputs, graph.outputs)):
-        outer = edges.of(operator)
-        inner: Ints = first + np.array(ends, np.int64)
-        codes = model.tensor_columns.type_code
-        if len(outer) != len(inner) or (codes[outer] != codes[inner]).any():
-            raise wiring.damaged(
-                f"{wiring.operator_text(operator)} and graph {number}, which replaces "
-                "it, differ in their tensors"
-            )
-
-
-def _check_no_recursion(wiring: Wiring, called: dict[int, set[int]]) -> None:
-    """Raises where a graph runs itself, directly or through others."""
-    done: set[int] = set()
-    while called:
-        leaves = {graph for graph, inner in called.items() if not inner - done}
-        leaves |= set().union(*called.values()) - called.keys() - done
-        if not leaves:
-            raise wiring.damaged(f"graph {min(called)} runs itself")
-        done |= leaves
-        called = {graph: inner for graph, inner in called.items() if graph not in done}

@@ -72,6 +72,30 @@ def test_a_custom_operator_is_named():
     assert "'my.own.operator'" in refusal(model, UnsupportedModelError)
 
 
+def test_nothing_without_axes_is_transposed():
+    inputs = [((), "float32", None), ((0,), "int32", None)]
+    model = single(Op.TRANSPOSE, inputs, inputs[0])
+    assert "no axes" in refusal(model)
+
+
+def loop(condition, body):
+    """A model with WHILE over one float; graphs 1 and 2 take so many inputs."""
+    floats = ((2,), "float32", None)
+    numbers = {"condSubgraphIndex": 1, "bodySubgraphIndex": 2}
+    model = single(Op.WHILE, [floats], floats, WhileOptions=numbers)
+    for name, count in (("condition", condition), ("body", body)):
+        graph = Graph(model, name)
+        graph.made.inputs = [graph.tensor(f"x{i}", (2,)) for i in range(count)]
+        graph.made.outputs = graph.made.inputs
+    return model
+
+
+def test_the_graphs_of_a_loop_must_fit():
+    verify_model(loop(1, 1).pack(), "toy")
+    assert "graph 1 differ" in refusal(loop(2, 1))
+    assert "graph 2 differ" in refusal(loop(1, 0))
+
+
 def test_known_custom_operators_need_their_tensors():
     def model(shape, dtype):
         tensor = (shape, dtype, None)

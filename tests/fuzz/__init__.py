@@ -1,0 +1,1 @@
+"""Damage to bundles, and child processes that open what is left."""
