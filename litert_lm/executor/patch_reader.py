@@ -85,9 +85,14 @@ def _start(
     for (inputs, outputs), call in zip(made, step.calls, strict=True):
         for nodes, names in ((inputs, call.states_in), (outputs, call.states_out)):
             for name, state_name in names.items():
-                state = layout.states[state_name]
-                if state.axis is not None and not state.is_local:
-                    nodes[name].learn(state.axis, CACHE)
+                state = layout.states.get(state_name)
+                if state is None:
+                    raise Refusal(f"only {call.key!r} has the state {state_name!r}")
+                if state.axis is None or state.is_local:
+                    continue
+                if len(nodes[name].shape) != len(state.shape):
+                    raise Refusal(f"{name!r} is of another rank in {call.key!r}")
+                nodes[name].learn(state.axis, CACHE)
         for name, (source, output) in call.links.items():
             if not step.calls[source].per_token:
                 inputs[name].link(made[source][1][output])
