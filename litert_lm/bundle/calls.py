@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from litert_lm.bundle.flexbuffer import is_sound
 from litert_lm.bundle.operators import Builtin
 
 if TYPE_CHECKING:
@@ -29,9 +30,12 @@ def check_calls(wiring: Wiring) -> None:
     """Graphs that operators run exist, fit to them, and never run themselves."""
     callers = np.flatnonzero(np.isin(wiring.builtin, list(CALLS)))
     called: dict[int, set[int]] = {}
+    sound: set[bytes] = set()
     for operator in callers.tolist():
         graphs = _graphs_called(wiring, operator)
         _check_tensors(wiring, operator, graphs)
+        if int(wiring.builtin[operator]) == COMPOSITE:
+            _check_attributes(wiring, operator, sound)
         graph = int(wiring.operator_graph[operator])
         called.setdefault(graph, set()).update(graphs)
     _check_no_recursion(wiring, called)
@@ -50,6 +54,16 @@ def _graphs_called(wiring: Wiring, operator: int) -> list[int]:
             text = wiring.operator_text(operator)
             raise wiring.damaged(f"{text} runs graph {number}, which does not exist")
     return graphs
+
+
+def _check_attributes(wiring: Wiring, operator: int, sound: set[bytes]) -> None:
+    """A composite's attributes can be read; ``sound`` holds those that were checked."""
+    options = wiring.model.table(int(wiring.model.operator_columns.options2[operator]))
+    attributes = bytes(options.bytes(2))
+    if attributes not in sound and not is_sound(attributes):
+        text = wiring.operator_text(operator)
+        raise wiring.damaged(f"{text} has attributes that cannot be read")
+    sound.add(attributes)
 
 
 def _check_tensors(wiring: Wiring, operator: int, graphs: list[int]) -> None:

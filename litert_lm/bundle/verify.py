@@ -111,6 +111,8 @@ def _check_tensors(wiring: Wiring) -> None:
     signatures = tensors.shape_signature
     differs = (signatures.counts != 0) & (signatures.counts != wiring.ranks)
     wiring.reject_tensors(differs, "has a shape signature of another rank")
+    if signatures.values.min(initial=0) < -1:
+        raise wiring.damaged("a shape signature has sizes below -1")
 
 
 def _check_quantization(wiring: Wiring) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
+from flatbuffers import flexbuffers
 
 Op = schema.BuiltinOperator
 CODES = {"float32": 0, "int32": 2, "bool": 6, "int8": 9}  # TensorType
@@ -164,6 +165,7 @@ def _decoder_graph(model, key, length, norm):
     composite = {
         "name": "odml.rms_norm",
         "decompositionSubgraphIndex": norm,
+        "compositeAttributes": flexbuffers.Dumps({}),
         "version": 1,
     }
     x = graph.op(Op.STABLEHLO_COMPOSITE, [x], row, StableHLOCompositeOptions=composite)

@@ -7,6 +7,7 @@ import mmap
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
+from flatbuffers import flexbuffers
 
 from litert_lm.bundle.verify import verify_model
 from litert_lm.errors import ModelFileError, UnsupportedModelError
@@ -164,6 +165,12 @@ def test_the_graph_of_a_composite_must_exist_and_fit(called, words):
         verify_model(model.pack(), "toy")
 
 
+def test_attributes_of_a_composite_are_readable():
+    model = decoder()
+    operators(model)[COMPOSITE].builtinOptions2.compositeAttributes = [9, 36, 1]
+    assert "attributes that cannot be read" in refusal(model)
+
+
 def test_a_graph_that_runs_itself():
     model = decoder()
     code = operators(model)[COMPOSITE].opcodeIndex
@@ -171,6 +178,7 @@ def test_a_graph_that_runs_itself():
     inner.opcodeIndex, inner.inputs, inner.outputs = code, [0], [1]
     options = schema.StableHLOCompositeOptionsT()
     options.name, options.decompositionSubgraphIndex = "loop", 0
+    options.compositeAttributes = flexbuffers.Dumps({})
     inner.builtinOptions2Type = schema.BuiltinOptions2.StableHLOCompositeOptions
     inner.builtinOptions2 = options
     model.made.subgraphs[0].operators[0] = inner
@@ -188,6 +196,7 @@ def test_a_graph_that_runs_itself():
         (2, lambda t: setattr(t, "shape", [1 << 30, 4, 1, 1]), "32 bits"),
         (2, lambda t: setattr(t, "shape", [1] * 9), "more than 8 axes"),
         (2, lambda t: setattr(t, "shapeSignature", [-1]), "another rank"),
+        (2, lambda t: setattr(t, "shapeSignature", [1, 1, -5, 12]), "below -1"),
         (2, lambda t: setattr(t, "type", 99), "unknown element type"),
     ],
 )

@@ -26,6 +26,7 @@ FIELDS: dict[str, dict[int, str]] = {
     "buffer": {0: "[B]", 1: "Q", 2: "Q"},
     "signature": {0: "*", 1: "*", 2: "*", 4: "I"},
     "map": {0: "*", 1: "I"},
+    "metadata": {0: "*", 1: "I"},
 }
 WEIGHTS = {"operator": 8, "tensor": 8, "quantization": 2, "signature": 2, "map": 2}
 WEIGHTS |= {"graph": 2, "code": 2, "options": 4, "constant": 4, "input": 6, "type": 2}
@@ -61,7 +62,15 @@ class GraphDamage:
         return Damage(text, tuple(patch for part in parts for patch in part.patches))
 
     def _draw_one(self) -> Damage | None:
-        kinds = [*FIELDS, "options", "constant", "input", "type", "operation"]
+        kinds = [
+            *FIELDS,
+            "options",
+            "constant",
+            "input",
+            "type",
+            "operation",
+            "attributes",
+        ]
         weights = [WEIGHTS.get(kind, 1) for kind in kinds]
         kind = self._chance.choices(kinds, weights)[0]
         aimed = {
@@ -69,6 +78,7 @@ class GraphDamage:
             "input": self._input,
             "type": self._type,
             "operation": self._operation,
+            "attributes": self._attributes,
         }
         if kind in aimed:
             return aimed[kind]()
@@ -96,8 +106,8 @@ class GraphDamage:
             signature = self._table("signature")
             assert signature is not None
             return chance.choice(signature.tables(chance.choice((0, 1))) or [None])
-        vectors = {"code": 1, "graph": 2, "buffer": 4, "signature": 7}
-        return chance.choice(model.root.tables(vectors[kind]))
+        fields = {"code": 1, "graph": 2, "buffer": 4, "metadata": 6, "signature": 7}
+        return chance.choice(model.root.tables(fields[kind]) or [None])
 
     def _field(self, text: str, table: Table, field: int, code: str) -> Damage | None:
         at = table.field_position(field)
@@ -179,6 +189,20 @@ class GraphDamage:
             for field, code, number in ((3, "i", value), (0, "b", min(value, 127)))
         ]
         return Damage(f"code -> {value}", tuple(patch for patch in patches if patch[0]))
+
+    def _attributes(self) -> Damage | None:
+        """A byte of the attributes of a composite."""
+        positions = self._model.operator_columns.options2
+        composites = positions[positions != 0]
+        if not len(composites):
+            return None
+        table = self._model.table(int(self._chance.choice(composites)))
+        first, count = table.vector_range(2, 1)
+        if not count:
+            return None
+        at = first + self._chance.randrange(count)
+        value = self._chance.choice((0, 1, 4, 8, 36, 255, self._chance.randrange(256)))
+        return Damage(f"attribute byte at {at} -> {value}", ((at, bytes([value])),))
 
     def _number(self, text: str, at: int, code: str, old: int = 0) -> Damage:
         chance = self._chance
