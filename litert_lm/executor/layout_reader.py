@@ -211,13 +211,15 @@ class _Reader:
     ) -> None:
         """The call that writes the main model's new cache slices into the states."""
         made = {tensor.name: tensor.shape for tensor in signature.outputs}
+        caches = {tensor.name: tensor.shape for tensor in signature.inputs}
         for kind, other in self.all_signatures:
             slices = [
                 tensor.name
                 for tensor in other.inputs
                 if kind == _AUXILIARY and made.get(tensor.name) == tensor.shape
             ]
-            if slices and self.state.state_outputs(kind, other):
+            fits = all(caches.get(t.name, t.shape) == t.shape for t in other.inputs)
+            if slices and fits and self.state.state_outputs(kind, other):
                 call = self._update_call(kind, other, length, slices, main)
                 calls.append(call)
                 return
