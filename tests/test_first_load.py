@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
 
 from litert_lm import Backend, Engine, first_load
+from litert_lm.bundle import open_bundle
 from litert_lm.errors import BackendError, ExecutionError, ModelFileError
+from litert_lm.executor.facts import ModelFacts
+from litert_lm.executor.opening import ExecutorOptions
+from litert_lm.executor.probe import examine
 
 
 @pytest.fixture
@@ -39,6 +44,19 @@ def test_a_crash_is_reported_and_remembered(open_alone, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ModelFileError, match="crashes LiteRT"):
         open_alone()
+
+
+def test_a_crash_at_what_is_not_needed_does_no_harm(
+    open_alone, monkeypatch, toy_llama_bundle, cache_dir
+):
+    options = ExecutorOptions(num_threads=1, cache_dir=str(cache_dir))
+    seen: list[ModelFacts] = []
+    examine(open_bundle(toy_llama_bundle), options, seen.append)
+    line = json.dumps(seen[0].to_json())
+    end = "import os; os.kill(os.getpid(), 11)"
+    run_instead(monkeypatch, f"print({line!r}, flush=True); {end}")
+    with open_alone() as engine:
+        assert engine.create_session().generate([1, 2], max_new_tokens=1).outputs
 
 
 def test_a_hang_ends_and_is_forgotten(open_alone, monkeypatch):
