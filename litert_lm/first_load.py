@@ -27,6 +27,7 @@ from litert_lm.executor.probe import examine
 __all__ = ["first_load"]
 
 _MIN_SECONDS = 30.0
+_SHADER_SECONDS = 120.0  # an accelerator compiles its kernels first
 _BYTES_PER_SECOND = 2e6  # a slow board packs and runs weights at least this fast
 _SAMPLE_TEXT = "Hello, world! 1 2 3 äöü 世界 🙂"
 
@@ -40,6 +41,8 @@ def first_load(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
     if not sys.executable or getattr(sys, "frozen", False):
         return _examine_all(bundle, options)  # no interpreter to start a child with
     limit = _MIN_SECONDS + bundle.path.stat().st_size / _BYTES_PER_SECOND
+    if options.accelerator != "cpu":
+        limit += _SHADER_SECONDS
     try:
         child = subprocess.run(
             _command(bundle, options),

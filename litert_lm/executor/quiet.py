@@ -15,12 +15,14 @@ from contextlib import contextmanager
 __all__ = ["quiet_stderr"]
 
 _STDERR = 2
+# How TFLite, LiteRT and the GPU plugin begin lines that are no warnings.
+_NOTES = (b"INFO:", b"I0000 ", b"WARNING: Logging before", b"Warning: max")
 _lock = threading.Lock()
 
 
 @contextmanager
 def quiet_stderr() -> Iterator[None]:
-    """Drop lines that begin with INFO from file descriptor 2."""
+    """Drop the notes among what is written to file descriptor 2."""
     with _lock:
         try:
             saved = os.dup(_STDERR)
@@ -43,5 +45,5 @@ def _pass_on(caught: int) -> None:
     os.lseek(caught, 0, os.SEEK_SET)
     with open(caught, "rb", closefd=False) as lines:
         for line in lines:
-            if not line.startswith(b"INFO:"):
+            if not line.startswith(_NOTES):
                 os.write(_STDERR, line)

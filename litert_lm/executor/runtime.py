@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from litert_lm.errors import BackendError, ExecutionError, UnsupportedModelError
+from litert_lm.executor.quiet import quiet_stderr
 
 ALIGNMENT = 64  # bytes; LiteRT refuses host memory that is aligned to less
 
@@ -237,7 +238,8 @@ class Library:
             # so plugins are searched for only when a caller asks for a GPU or NPU.
             options.append(_option(_RUNTIME_DIRECTORY, str(self.path.parent)))
         array = (_EnvironmentOption * len(options))(*options)
-        return self.create("CreateEnvironment", len(options), array)
+        with quiet_stderr():
+            return self.create("CreateEnvironment", len(options), array)
 
     def accelerators(self) -> list[str]:
         """Names of the registered accelerators."""
