@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from litert_lm.executor.layout import ModelLayout
 
-__all__ = ["cache_lengths"]
+__all__ = ["cache_lengths", "doubled"]
 
 _BUCKET = 128  # entries; attention cost and resizing cost balance here
 _COMPILED = 256  # entries; a step's attention is cheap below, compared with compiling
@@ -22,7 +22,7 @@ def cache_lengths(
     longest = layout.context_length
     if not is_resizable:
         return sorted({step.context for step in layout.decode})
-    return _doubled(longest) if is_compiled else _stepped(longest)
+    return doubled(longest) if is_compiled else _stepped(longest)
 
 
 def _stepped(longest: int) -> list[int]:
@@ -35,7 +35,7 @@ def _stepped(longest: int) -> list[int]:
     return [*lengths, longest]
 
 
-def _doubled(longest: int) -> list[int]:
+def doubled(longest: int) -> list[int]:
     """Each twice the one before, but for one close to the longest."""
     half = longest // 2 // _BUCKET * _BUCKET
     lengths, length = [], min(_COMPILED, max(_BUCKET, half))

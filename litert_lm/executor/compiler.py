@@ -32,6 +32,7 @@ class ModelCompiler:
 
     Attributes:
         is_patching: some models are changed.
+        max_lengths: lengths for which they may be compiled at once.
     """
 
     def __init__(
@@ -51,6 +52,8 @@ class ModelCompiler:
         self._groups = groups
         self._patched = patched or {}
         self.is_patching = bool(self._patched)
+        # In huge pages the packed weights are not shared between compilations.
+        self.max_lengths = 1 if uses_huge_pages else 2
         self._compiled: dict[tuple[str, str, int], CompiledModel] = {}
 
     def __call__(self, kind: str, key: str, tokens: int) -> CompiledModel:

@@ -23,7 +23,6 @@ __all__ = ["Executor"]
 _LONGEST_CHUNK = 256  # tokens; longer chunks compute more of what the mask hides
 _HEADROOM = 128  # entries reserved behind a prompt for the answer
 _COMPILED_HEADROOM = 64  # the same where more room slows every step down
-_MAX_COMPILED = 2  # cache lengths for which changed models are compiled at once
 
 # Relative cost of calls that were never measured.
 _DECODE_COST = 1.0
@@ -103,6 +102,8 @@ class Executor:
         with self._lock:
             for call in step.calls:
                 self._compiled(call.model, call.key, self._lengths[0])
+            if self._compiled.is_patching:
+                self._in_use = [self._lengths[0]]
 
     def close(self) -> None:
         """Free the compiled models; caches stay valid values."""
@@ -215,11 +216,11 @@ class Executor:
         if cache.length not in self._in_use:
             used = {each.length for each in self._live_caches()}
             kept = [length for length in self._in_use if length in used]
-            if len(kept) >= _MAX_COMPILED and max(kept) > cache.length:
+            excess = len(kept) + 1 - self._compiled.max_lengths
+            if excess > 0 and max(kept) > cache.length:
                 cache.grow(max(kept), reserve)
             else:
-                kept = kept[1 - _MAX_COMPILED :]
-            self._retire(kept)
+                self._retire(kept[max(0, excess) :])
         self._in_use = [n for n in self._in_use if n != cache.length] + [cache.length]
 
     def _retire(self, kept: Sequence[int]) -> None:

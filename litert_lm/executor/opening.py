@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from litert_lm.bundle.bundle import Bundle
 from litert_lm.bundle.tflite import TfliteModel, read_tflite
@@ -90,9 +91,11 @@ def open_executor(
     sections = model_sections(bundle)
     models = {kind: read_tflite(data, kind) for kind, data in sections.items()}
     layout = layout_of(bundle, models, facts)
-    if facts.patches:
-        layout = _longest_only(layout)
     cache = CacheDirectory(options.cache_dir, bundle.path)
+    # Without a weight cache file each compilation would pack all weights again.
+    patches = facts.patches if isinstance(cache.weights, Path) else {}
+    if patches:
+        layout = _longest_only(layout)
     content = cache.content_hash(bundle.path)
     num_threads = options.num_threads or facts.fastest_threads
     compiler = ModelCompiler(
@@ -107,14 +110,14 @@ def open_executor(
         uses_huge_pages=options.huge_pages,
         patched={
             kind: (patch, bundle.copies(bundle.models[kind]))
-            for kind, patch in facts.patches.items()
+            for kind, patch in patches.items()
         },
     )
     return Executor(
         layout,
         compiler,
         costs=facts.costs.get(num_threads) or next(iter(facts.costs.values()), {}),
-        is_resizable=facts.is_resizable or bool(facts.patches),
+        is_resizable=facts.is_resizable or bool(patches),
         context_length=context_length(layout, options),
     )
 

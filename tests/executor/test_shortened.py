@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from litert_lm.bundle import open_bundle
+from litert_lm.executor.cache_lengths import doubled
 from litert_lm.executor.opening import ExecutorOptions, known_facts
 from litert_lm.executor.probe import examine
 from tests.executor.speech import dump, greedy, spelled
@@ -95,3 +96,21 @@ def test_official_files_that_cannot_be_resized(open_model, cache_dir, shared_dir
         assert said == item["output_ids"]
         lengths.add(cache.length)
     assert 128 in lengths
+
+
+def test_without_a_weight_cache_nothing_is_compiled_twice(
+    open_model, make_echo_bundle, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    executor = open_model(make_echo_bundle(**CHOSEN), cache_dir=":nocache")
+    assert not executor.is_resizable
+    assert say(executor, executor.new_cache(), text(30), 5) == spoken(5)
+
+
+@pytest.mark.parametrize(
+    ("longest", "lengths"),
+    [(100, [100]), (256, [128, 256]), (257, [128, 257]), (600, [256, 600])],
+)
+def test_lengths_worth_a_compilation(longest, lengths):
+    assert doubled(longest) == lengths
+    assert doubled(8 * 1024) == [256, 512, 1024, 2048, 4096, 8192]
