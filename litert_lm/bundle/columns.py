@@ -16,8 +16,11 @@ Ints: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 Bools: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 Floats: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.float64]]"
 
+MAX_ROWS = 1 << 20
+"""Tables in a column; parents may share them, so the file's size is no bound."""
+
 MAX_ELEMENTS = 1 << 22
-"""Numbers in all rows of one column; rows may share bytes, so the file is no bound."""
+"""Numbers in all rows of a column, which may share them as well."""
 
 _NOTHING: Ints = np.zeros(0, np.int64)
 
@@ -34,7 +37,6 @@ class Column:
         self.source = source
         self.positions = positions
         at = positions[positions != 0]
-        source.spend(len(at))
         self._need(at, 4, 4, "table")
         vtable = positions - _gather(source, positions, "<i4")
         vtable[positions == 0] = 0
@@ -51,7 +53,8 @@ class Column:
     def of(cls, table: Table, field: int) -> Column:
         """The vector of tables in a field of ``table``."""
         first, count = table.vector_range(field, 4)
-        return cls.at(table.source, first + 4 * np.arange(_bounded(table, count)))
+        _check_rows(table.source, first, count)
+        return cls.at(table.source, first + 4 * np.arange(count))
 
     @classmethod
     def at(cls, source: Source, slots: Ints) -> Column:
@@ -92,8 +95,7 @@ class Column:
     def flat(self, field: int) -> tuple[Column, Ints]:
         """A vector of tables of each table, joined, and the length of each."""
         first, count = self.ranges(field, 4)
-        if count.sum() > self.source.tables_left:
-            self.source.spend(int(count.sum()))
+        _check_rows(self.source, int(first.max(initial=0)), int(count.sum()))
         return Column.at(self.source, spread(first, count, 4)), count
 
     def ranges(self, field: int, itemsize: int) -> tuple[Ints, Ints]:
@@ -173,10 +175,9 @@ def spread(first: Ints, counts: Ints, step: int) -> Ints:
     return np.repeat(first, counts) + step * within
 
 
-def _bounded(table: Table, count: int) -> int:
-    if count > table.source.tables_left:
-        table.source.spend(count)
-    return count
+def _check_rows(source: Source, position: int, count: int) -> None:
+    if count > MAX_ROWS:
+        raise source.error(position, f"more than {MAX_ROWS} tables in a row")
 
 
 def _gather(source: Source, at: Ints, dtype: str) -> Ints:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Scalar = TypeVar("Scalar", int, float, bool)
 
 MAX_TABLES = 1_000_000
-"""Tables read from one buffer; the FlatBuffers verifier has the same limit."""
+"""Tables in the vectors of one buffer; the FlatBuffers verifier has this limit too."""
 
 _STRUCTS = {code: struct.Struct("<" + code) for code in "?bBhHiIqQfd"}
 _U16 = _STRUCTS["H"].unpack_from
@@ -30,8 +30,8 @@ _I32 = _STRUCTS["i"].unpack_from
 class Source:
     """The bytes of one FlatBuffer: ``data``, their name, and the tables still allowed.
 
-    The budget of tables ends walks through files whose vectors share their elements,
-    which could otherwise unfold to any size.
+    The budget, of tables in vectors, ends walks through files whose vectors share their
+    elements, which could otherwise unfold to any size.
     """
 
     __slots__ = ("data", "size", "tables_left", "what")
@@ -94,7 +94,6 @@ class Table:
     __slots__ = ("_num_fields", "_source", "_vtable", "position")
 
     def __init__(self, source: Source, position: int) -> None:
-        source.spend(1)
         source.need(position, 4, 4, "table")
         vtable = position - _I32(source.data, position)[0]
         source.need(vtable, 4, 2, "vtable")
@@ -200,8 +199,7 @@ class Table:
         """A vector of tables, empty where absent."""
         source = self._source
         first, count = self.vector_range(field, 4)
-        if count > source.tables_left:
-            source.spend(count)
+        source.spend(count)
         ends = range(first, first + 4 * count, 4)
         return [Table(source, source.follow(at, f"field {field}")) for at in ends]
 

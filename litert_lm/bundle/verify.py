@@ -103,6 +103,7 @@ def _check_buffers(wiring: Wiring) -> None:
 def _check_tensors(wiring: Wiring) -> None:
     tensors = wiring.model.tensor_columns
     wiring.reject_tensors(wiring.element_bits < 0, "has an unknown element type")
+    _check_storage(wiring)
     wiring.reject_tensors(wiring.ranks > MAX_RANK, f"has more than {MAX_RANK} axes")
     negative = wiring.shapes.min(axis=1, initial=0) < 0
     wiring.reject_tensors(negative, "has a negative size")
@@ -113,6 +114,23 @@ def _check_tensors(wiring: Wiring) -> None:
     wiring.reject_tensors(differs, "has a shape signature of another rank")
     if signatures.values.min(initial=0) < -1:
         raise wiring.damaged("a shape signature has sizes below -1")
+
+
+def _check_storage(wiring: Wiring) -> None:
+    """All elements lie in this file, one after the other, and are numbers."""
+    column = wiring.model.tensor_columns.column
+    unsupported = (
+        (wiring.element_bits == 0, "holds text or handles, not numbers"),
+        (column.children(6).positions != 0, "is stored sparsely"),
+        (column.scalars(10, "<u4", 0) != 0, "is stored in another file"),
+    )
+    for marked, reason in unsupported:
+        if marked.any():
+            text = wiring.tensor_text(int(np.flatnonzero(marked)[0]))
+            raise UnsupportedModelError(
+                f"{wiring.model.what} cannot be run here: {text} {reason}; convert it "
+                "in another way"
+            )
 
 
 def _check_quantization(wiring: Wiring) -> None:
@@ -191,7 +209,8 @@ def _check_signatures(wiring: Wiring) -> None:
             (graph.inputs, signature.inputs),
             (graph.outputs, signature.outputs),
         ):
-            if sorted(ends) != sorted(tensor.tensor for tensor in named):
+            numbers = [tensor.tensor for tensor in named]
+            if len(ends) != len(numbers) or sorted(ends) != sorted(numbers):
                 raise wiring.damaged(
                     f"signature {signature.key!r} names other tensors than its graph "
                     "takes and gives"

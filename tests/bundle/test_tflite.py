@@ -109,9 +109,15 @@ def test_random_damage_gives_only_model_file_errors(data):
             assert "toy is" in str(error)
 
 
-def test_rows_that_share_their_bytes_cannot_fill_the_memory(data, monkeypatch):
-    monkeypatch.setattr(columns, "MAX_ELEMENTS", 20)
-    with pytest.raises(ModelFileError, match="too long"):
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [("MAX_ELEMENTS", "too long"), ("MAX_ROWS", "more than 20 tables")],
+)
+def test_rows_that_share_their_bytes_cannot_fill_the_memory(
+    data, monkeypatch, limit, words
+):
+    monkeypatch.setattr(columns, limit, 20)
+    with pytest.raises(ModelFileError, match=words):
         read_everything(data)
 
 

@@ -206,6 +206,20 @@ def test_damaged_tensors(which, change, words):
     assert words in refusal(model)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: setattr(t, "type", schema.TensorType.STRING), "text or handles"),
+        (lambda t: setattr(t, "sparsity", schema.SparsityParametersT()), "sparsely"),
+        (lambda t: setattr(t, "externalBuffer", 1), "another file"),
+    ],
+)
+def test_unusual_storage_is_unsupported(change, words):
+    model = decoder()
+    change(tensors(model)[4])
+    assert words in refusal(model, UnsupportedModelError)
+
+
 def test_damaged_graph_ends():
     model = decoder()
     model.made.subgraphs[DECODE].outputs[0] = 999

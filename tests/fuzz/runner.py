@@ -37,6 +37,9 @@ MAX_MEMORY = 12 << 30
 VERDICTS = ("ok", "refused", "caught", "foreign", "crash", "hang")
 """``refused`` is one clear error; ``caught`` too, after the first load's child died."""
 
+FOREIGN = "Traceback"
+"""In what a child writes: an exception that is not of this library's tree."""
+
 BAD = ("foreign", "crash", "hang")
 
 
@@ -99,8 +102,10 @@ def use_bundle(path: Path) -> Outcome:
             session.generate([1, 2, 3], max_new_tokens=2)
         return Outcome("ok")
     except errors.LiteRtLmError as error:
-        text = f"{type(error).__name__}: {error}"
-        return Outcome("caught" if deaths else "refused", "; ".join([*deaths, text]))
+        text = "; ".join([*deaths, f"{type(error).__name__}: {error}"])
+        if any(FOREIGN in death for death in deaths):
+            return Outcome("foreign", text)
+        return Outcome("caught" if deaths else "refused", text)
     except BaseException:
         return Outcome("foreign", traceback.format_exc())
 
@@ -186,7 +191,11 @@ class _Forking:
     ) -> subprocess.CompletedProcess[bytes]:
         def work(answer: Any) -> None:
             sys.stdout = io.TextIOWrapper(answer, write_through=True)
-            first_load.main(command[-1])
+            try:
+                first_load.main(command[-1])
+            except BaseException:
+                sys.stdout.write(traceback.format_exc())
+                raise
 
         with _Child(work) as child:
             output, is_late = child.read(timeout)
@@ -195,5 +204,7 @@ class _Forking:
             self._deaths.append("first load hangs")
             raise subprocess.TimeoutExpired(command, timeout, output)
         if code:
-            self._deaths.append(f"first load: {_death(code)}")
+            begin = output.find(FOREIGN.encode())
+            trace = output[begin:].decode() if begin >= 0 else ""
+            self._deaths.append(f"first load: {_death(code)} {trace}".strip())
         return subprocess.CompletedProcess(command, code, output, b"")
