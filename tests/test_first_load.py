@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from litert_lm import Backend, Engine, first_load
+from litert_lm import Backend, Engine, engine, first_load
 from litert_lm.bundle import open_bundle
 from litert_lm.errors import BackendError, ExecutionError, ModelFileError
 from litert_lm.executor.facts import ModelFacts
@@ -22,7 +22,10 @@ def open_alone(toy_llama_bundle, tmp_path):
     def open_one(backend=Backend.CPU(thread_count=1)):  # noqa: B008
         return Engine(toy_llama_bundle, backend, cache_dir=str(tmp_path))
 
-    return open_one
+    with pytest.MonkeyPatch.context() as patch:
+        # Other tests may have put something quicker in its place.
+        patch.setattr(engine, "first_load", first_load.first_load)
+        yield open_one
 
 
 def run_instead(monkeypatch, code):
