@@ -190,7 +190,8 @@ def test_a_graph_that_runs_itself():
     [
         (0, lambda t: setattr(t, "buffer", 1), "at once"),
         (0, lambda t: setattr(t, "buffer", 99), "buffer that does not exist"),
-        (4, lambda t: setattr(t, "shape", [1000, 8]), "fewer bytes"),
+        (4, lambda t: setattr(t, "shape", [1000, 8]), "not the bytes"),
+        (4, lambda t: setattr(t, "shape", [2, 8]), "not the bytes"),
         (4, lambda t: setattr(t, "buffer", 0), "before it is made"),
         (2, lambda t: setattr(t, "shape", [1, 1, -1, 12]), "negative size"),
         (2, lambda t: setattr(t, "shape", [1 << 30, 4, 1, 1]), "32 bits"),

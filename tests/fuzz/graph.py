@@ -22,6 +22,7 @@ FIELDS: dict[str, dict[int, str]] = {
     "graph": {1: "[i]", 2: "[i]", 0: "*", 3: "*"},
     "tensor": {0: "[i]", 1: "b", 2: "I", 4: "*", 5: "b", 6: "*", 7: "[i]", 8: "b"},
     "quantization": {2: "[f]", 3: "[q]", 4: "B", 5: "*", 6: "i"},
+    "blocks": {0: "i", 1: "i", 2: "i"},
     "operator": {0: "I", 1: "[i]", 2: "[i]", 3: "B", 4: "*", 11: "B", 12: "*"},
     "buffer": {0: "[B]", 1: "Q", 2: "Q"},
     "signature": {0: "*", 1: "*", 2: "*", 4: "I"},
@@ -98,16 +99,23 @@ class GraphDamage:
             is_operator = kind == "operator"
             columns = model.operator_columns if is_operator else model.tensor_columns
             return model.table(int(chance.choice(columns.column.positions)))
-        if kind == "quantization":
-            found = (self._table("tensor") for _ in range(200))
-            tables = (table.table(4) for table in found if table is not None)
-            return next((table for table in tables if table and table.has(2)), None)
+        if kind in ("quantization", "blocks"):
+            return self._quantization(is_blocked=kind == "blocks")
         if kind == "map":
             signature = self._table("signature")
             assert signature is not None
             return chance.choice(signature.tables(chance.choice((0, 1))) or [None])
         fields = {"code": 1, "graph": 2, "buffer": 4, "metadata": 6, "signature": 7}
         return chance.choice(model.root.tables(fields[kind]) or [None])
+
+    def _quantization(self, is_blocked: bool) -> Table | None:
+        """How some quantised tensor is quantised; its blocks' own table."""
+        for _ in range(200):
+            tensor = self._table("tensor")
+            found = tensor.table(4) if tensor is not None else None
+            if found is not None and found.has(5 if is_blocked else 2):
+                return found.table(5) if is_blocked else found
+        return None
 
     def _field(self, text: str, table: Table, field: int, code: str) -> Damage | None:
         at = table.field_position(field)
