@@ -168,6 +168,13 @@ def _contenders(args: argparse.Namespace) -> Iterator[Contender]:
         {},
         {(_DECODE, 1): 1.8, (_DECODE, 2): 2.0, (_PREFILL, 0): 1.8},
     )
+    yield Contender(
+        "own conversion, huge pages",
+        str(args.own.resolve()),
+        {"huge_pages": True},
+        {(_DECODE, 0): 2.2},
+        ("speed", "memory"),
+    )
 
 
 def _measure(

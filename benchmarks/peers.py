@@ -14,6 +14,8 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parents[1]
 WORKER = Path(__file__).resolve().with_name("worker.py")
 
+_TIMEOUT_S = 900  # the first run of a large model packs its weights
+
 
 @dataclass(frozen=True)
 class Peer:
@@ -63,6 +65,7 @@ class Environment:
             cwd=self._folder,  # not the checkout, whose package has the same name
             capture_output=True,
             text=True,
+            timeout=_TIMEOUT_S,
             check=False,
         )
         if child.returncode:

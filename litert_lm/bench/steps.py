@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from litert_lm.bench.timing import CallTimer, replaced
+from litert_lm.bench.timing import CallMarks, replaced
 from litert_lm.bench.workload import new_session, prompt_ids
 from litert_lm.executor import runtime
 from litert_lm.generate import answers
@@ -60,52 +60,57 @@ class SamplerTimes:
     top_k_top_p_us: float
 
 
-@dataclass
-class _Timers:
-    native: CallTimer
-    sampler: CallTimer
-    text: CallTimer
+@dataclass(frozen=True)
+class _Marks:
+    native: CallMarks
+    sampler: CallMarks
+    text: CallMarks
 
 
 def measure_steps(engine: Engine, num_prompt_tokens: int, num_steps: int) -> StepTimes:
     """Time `num_steps` >= 2 steps behind a prompt."""
     ids = prompt_ids(num_prompt_tokens, engine.executor.vocab_size)
-    with _timed(engine) as timers:
+    with _marked(engine) as marks:
         stream = new_session(engine).generate_stream(
             ids, max_new_tokens=num_steps, ignore_eos=True, temperature=0.0
         )
         next(stream)
-        steps = [_step(stream, timers) for _ in range(num_steps)]
+        steps = [_step(stream, marks) for _ in range(num_steps)]
     # The first step binds buffers, so it tells nothing about the others.
     medians = np.median(np.array(steps[1:]), axis=0) * 1e6
     names = ("native_us", "sampler_us", "python_us", "detokenize_us", "chunk_us")
     return StepTimes(**dict(zip(names, medians.tolist(), strict=True)))
 
 
-def _step(stream: Iterator[object], timers: _Timers) -> tuple[float, ...]:
-    for timer in (timers.native, timers.sampler, timers.text):
-        timer.take()
+def _step(stream: Iterator[object], marks: _Marks) -> tuple[float, ...]:
+    for each in (marks.native, marks.sampler, marks.text):
+        each.times.clear()
     begin = time.perf_counter()
     next(stream)
     end = time.perf_counter()
-    native, sampler = timers.native.seconds, timers.sampler.seconds
-    text, chunk = timers.text.seconds, end - timers.text.end
+    native, sampler, text = (
+        each.seconds for each in (marks.native, marks.sampler, marks.text)
+    )
+    chunk = end - marks.text.times[-1]
     return native, sampler, end - begin - native - sampler - text - chunk, text, chunk
 
 
 @contextmanager
-def _timed(engine: Engine) -> Iterator[_Timers]:
-    timers = _Timers(CallTimer(), CallTimer(), CallTimer())
+def _marked(engine: Engine) -> Iterator[_Marks]:
+    marks = _Marks(CallMarks(), CallMarks(), CallMarks())
 
-    def make_timed_sampler(**options: object) -> Sampler:
-        return timers.sampler.wrap(make_sampler(**options))  # type: ignore[arg-type]
+    def make_marked_sampler(**options: object) -> Sampler:
+        return marks.sampler.wrap(make_sampler(**options))  # type: ignore[arg-type]
 
     library = runtime.library(engine.backend.get_name() != "cpu")
     with ExitStack() as stack:
-        stack.enter_context(replaced(answers, "make_sampler", make_timed_sampler))
-        stack.enter_context(timers.native.measure(library, "run"))
-        stack.enter_context(timers.text.measure(OutputText, "push"))
-        yield timers
+        for owner, name, value in (
+            (answers, "make_sampler", make_marked_sampler),
+            (library, "run", marks.native.wrap(library.run)),
+            (OutputText, "push", marks.text.wrap(OutputText.push)),
+        ):
+            stack.enter_context(replaced(owner, name, value))
+        yield marks
 
 
 def measure_samplers() -> SamplerTimes:

@@ -7,21 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["CallTimer", "replaced"]
+__all__ = ["CallMarks", "CallTimer", "replaced"]
 
 
 class CallTimer:
     """Sums up the seconds spent in what it wraps.
 
     Attributes:
-        seconds: spent so far; may be set back to 0.
-        end: when the last call ended, by `time.perf_counter`.
+        seconds: spent so far.
         arguments: positional arguments of the last call.
     """
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.end = 0.0
         self.arguments: tuple[Any, ...] = ()
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,8 +32,7 @@ class CallTimer:
             try:
                 return function(*args, **kwargs)
             finally:
-                self.end = clock()
-                self.seconds += self.end - begin
+                self.seconds += clock() - begin
 
         return timed
 
@@ -45,10 +42,33 @@ class CallTimer:
         with replaced(owner, name, self.wrap(getattr(owner, name))):
             yield
 
-    def take(self) -> float:
-        """The seconds so far; counting starts again."""
-        seconds, self.seconds = self.seconds, 0.0
-        return seconds
+
+class CallMarks:
+    """Notes when calls begin and end, and no more, to disturb little.
+
+    Attributes:
+        times: begin and end of each call in turn, by `time.perf_counter`.
+    """
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, noted."""
+        note, clock = self.times.append, time.perf_counter
+
+        def noted(*args: Any) -> Any:
+            note(clock())
+            result = function(*args)
+            note(clock())
+            return result
+
+        return noted
+
+    @property
+    def seconds(self) -> float:
+        """Spent in all calls."""
+        return sum(self.times[1::2]) - sum(self.times[::2])
 
 
 @contextmanager
