@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from litert_lm.errors import InvalidArgumentError
 
-__all__ = ["CPU", "GPU", "NPU", "Backend", "SamplerConfig", "TextCodec"]
+__all__ = [
+    "CPU",
+    "GPU",
+    "NPU",
+    "Backend",
+    "Progress",
+    "SamplerConfig",
+    "TextCodec",
+    "check_count",
+    "check_number",
+    "no_progress",
+]
+
+Progress = Callable[[str, float], None]
+"""Told what is being done and which fraction, 0..1, of it is."""
+
+
+def no_progress(stage: str, fraction: float) -> None:
+    """Tells nobody."""
 
 
 class TextCodec(Protocol):

@@ -12,7 +12,13 @@ from types import TracebackType
 from litert_lm.bundle import open_bundle
 from litert_lm.bundle.bundle import Bundle
 from litert_lm.bundle.metadata import ModelConfig, resolve
-from litert_lm.config import Backend, SamplerConfig, check_count
+from litert_lm.config import (
+    Backend,
+    Progress,
+    SamplerConfig,
+    check_count,
+    no_progress,
+)
 from litert_lm.errors import BackendError, InvalidArgumentError, SessionStateError
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.opening import (
@@ -53,6 +59,8 @@ class Engine:
         cache_dir: folder for packed weights: None is ``$XDG_CACHE_HOME/litert_lm``, ""
             the folder of the model, ":memory" and ":nocache" write no weights.
         enable_benchmark: accepted; times are always kept.
+        progress: called with (stage, fraction) while a model that was never loaded here
+            is read and examined.
         max_num_images, vision_backend, audio_backend, lora_rank_config,
         activation_data_type, use_ringbuffers_local_attention, enable_ynnpack,
         enable_speculative_decoding: of the official package; not supported, so only
@@ -81,6 +89,7 @@ class Engine:
         enable_ynnpack: bool | None = None,
         *,
         enable_speculative_decoding: bool | None = None,
+        progress: Progress | None = None,
     ) -> None:
         given = locals()
         for name in _NOT_YET:
@@ -95,7 +104,7 @@ class Engine:
         self._is_closed = False
         self._bundle = open_bundle(model_path)
         try:
-            self._open(cache_dir, max_num_tokens)
+            self._open(cache_dir, max_num_tokens, progress or no_progress)
         except BaseException:
             self._bundle.close()
             raise
@@ -177,7 +186,9 @@ class Engine:
         """The id sequences that end an answer."""
         return [list(sequence) for sequence in self.config.stop_sequences]
 
-    def _open(self, cache_dir: str | None, max_num_tokens: int | None) -> None:
+    def _open(
+        self, cache_dir: str | None, max_num_tokens: int | None, progress: Progress
+    ) -> None:
         """Load the tokenizer on a thread while the model is compiled."""
         metadata = self._bundle.llm_metadata
         options = ExecutorOptions(
@@ -188,7 +199,7 @@ class Engine:
             default_max_num_tokens=metadata.max_num_tokens,
             huge_pages=getattr(self.backend, "huge_pages", False),
         )
-        facts = known_facts(self._bundle, options, first_load)
+        facts = known_facts(self._bundle, options, first_load, progress)
         with ThreadPoolExecutor(1) as pool:
             loading = pool.submit(_load_texts, self._bundle)
             self.executor: Executor = open_executor(self._bundle, options, facts)

@@ -13,13 +13,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from litert_lm import errors
 from litert_lm.bundle import open_bundle
 from litert_lm.bundle.bundle import Bundle
+from litert_lm.config import Progress, no_progress
 from litert_lm.executor.facts import ModelFacts
 from litert_lm.executor.opening import ExecutorOptions
 from litert_lm.executor.probe import examine
@@ -32,37 +36,82 @@ _BYTES_PER_SECOND = 2e6  # a slow board packs and runs weights at least this fas
 _SAMPLE_TEXT = "Hello, world! 1 2 3 äöü 世界 🙂"
 
 
-def first_load(bundle: Bundle, options: ExecutorOptions) -> ModelFacts:
+def first_load(
+    bundle: Bundle, options: ExecutorOptions, progress: Progress = no_progress
+) -> ModelFacts:
     """Facts of a model that was never loaded here; `failure` set when it crashes.
 
     Raises:
         LiteRtLmError: what the child found wrong with the file.
     """
     if not sys.executable or getattr(sys, "frozen", False):
-        return _examine_all(bundle, options)  # no interpreter to start a child with
+        return _examine_all(
+            bundle, options, progress
+        )  # no interpreter to start a child with
     limit = _MIN_SECONDS + bundle.path.stat().st_size / _BYTES_PER_SECOND
     if options.accelerator != "cpu":
         limit += _SHADER_SECONDS
     try:
-        child = subprocess.run(
-            _command(bundle, options),
+        child = _run(_command(bundle, options), limit, progress)
+    except OSError:
+        return _examine_all(
+            bundle, options, progress
+        )  # processes cannot be started here
+    return _result(bundle, options, child, limit)
+
+
+@dataclass(frozen=True)
+class _Child:
+    """What a child process left; `was_stopped` when it took too long."""
+
+    lines: list[str]
+    errors: str
+    status: int
+    was_stopped: bool
+
+
+def _run(command: list[str], limit: float, progress: Progress) -> _Child:
+    """Run a child, passing on what it says of its progress."""
+    lines: list[str] = []
+    was_stopped = threading.Event()
+    with (
+        tempfile.TemporaryFile() as noted,
+        subprocess.Popen(
+            command,
             env=_environment(),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=limit,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        known = _facts_in(error.stdout or b"")
-        if known is None:
-            raise errors.ModelFileError(
-                f"{bundle.path} does not load within {limit:.0f} s: it is damaged, or "
-                "this machine is busy or too small. Try again, or get it again."
-            ) from error
-        return known
-    except OSError:
-        return _examine_all(bundle, options)  # processes cannot be started here
-    return _result(bundle, options, child)
+            stdout=subprocess.PIPE,
+            stderr=noted,
+        ) as child,
+    ):
+
+        def stop() -> None:
+            was_stopped.set()
+            child.kill()
+
+        timer = threading.Timer(limit, stop)
+        timer.start()
+        try:
+            for line in child.stdout or ():
+                lines.append(line.decode("utf-8", "replace"))
+                _pass_on(lines[-1], progress)
+            child.wait()
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            timer.cancel()
+        noted.seek(0)
+        told = noted.read().decode("utf-8", "replace")
+    return _Child(lines, told, child.returncode, was_stopped.is_set())
+
+
+def _pass_on(line: str, progress: Progress) -> None:
+    with contextlib.suppress(ValueError):
+        answer = json.loads(line)
+        if isinstance(answer, dict) and "progress" in answer:
+            stage, fraction = answer["progress"]
+            progress(stage, fraction)
 
 
 def _command(bundle: Bundle, options: ExecutorOptions) -> list[str]:
@@ -78,29 +127,29 @@ def _environment() -> dict[str, str]:
 
 
 def _result(
-    bundle: Bundle,
-    options: ExecutorOptions,
-    child: subprocess.CompletedProcess[bytes],
+    bundle: Bundle, options: ExecutorOptions, child: _Child, limit: float
 ) -> ModelFacts:
-    lines = child.stdout.decode("utf-8", "replace").splitlines()
     answer: Any = None
-    if lines:
-        with contextlib.suppress(ValueError):
-            answer = json.loads(lines[-1])
+    with contextlib.suppress(ValueError, IndexError):
+        answer = json.loads(child.lines[-1])
     if isinstance(answer, dict) and "error" in answer:
         kind, message = answer["error"]
         raise getattr(errors, kind, errors.ModelFileError)(message)
-    facts = _facts_in(child.stdout)
+    facts = _facts_in(child.lines)
     if facts is not None:
         return facts
-    if child.returncode >= 0:
-        detail = child.stderr.decode("utf-8", "replace").strip().splitlines()
-        reason = detail[-1] if detail else f"exit status {child.returncode}"
+    if child.was_stopped:
+        raise errors.ModelFileError(
+            f"{bundle.path} does not load within {limit:.0f} s: it is damaged, or "
+            "this machine is busy or too small. Try again, or get it again."
+        )
+    if child.status >= 0:
+        reason = child.errors.strip().rpartition("\n")[2]
         raise errors.ExecutionError(
             f"{bundle.path} could not be examined, by a fault of this package or of "
-            f"its installation: {reason}"
+            f"its installation: {reason or f'exit status {child.status}'}"
         )
-    name = signal.Signals(-child.returncode).name
+    name = signal.Signals(-child.status).name
     if name == "SIGKILL":
         raise errors.ExecutionError(
             f"The process that examined {bundle.path} was killed, probably for want "
@@ -109,9 +158,9 @@ def _result(
     return _failed(bundle, options, f"crashes LiteRT ({name})")
 
 
-def _facts_in(output: bytes) -> ModelFacts | None:
+def _facts_in(lines: list[str]) -> ModelFacts | None:
     """The last facts that the child wrote before it ended, whatever ended it."""
-    for line in reversed(output.decode("utf-8", "replace").splitlines()):
+    for line in reversed(lines):
         with contextlib.suppress(ValueError):
             facts = ModelFacts.from_json(json.loads(line))
             if facts is not None:
@@ -131,6 +180,7 @@ def _failed(bundle: Bundle, options: ExecutorOptions, what: str) -> ModelFacts:
 def _examine_all(
     bundle: Bundle,
     options: ExecutorOptions,
+    progress: Progress = no_progress,
     report: Callable[[ModelFacts], None] | None = None,
 ) -> ModelFacts:
     """Load the tokenizer and the model, and use both."""
@@ -140,7 +190,7 @@ def _examine_all(
         *bundle.tokenizer_section(), has_byte_characters=bundle.uses_byte_characters
     )
     tokenizer.decode(tokenizer.encode(_SAMPLE_TEXT))
-    return examine(bundle, options, report)
+    return examine(bundle, options, progress, report)
 
 
 def main(argument: str) -> None:
@@ -151,7 +201,12 @@ def main(argument: str) -> None:
     )
     try:
         with open_bundle(path) as bundle:
-            facts = _examine_all(bundle, options, lambda it: _write(it.to_json()))
+            facts = _examine_all(
+                bundle,
+                options,
+                lambda stage, part: _write({"progress": [stage, part]}),
+                lambda known: _write(known.to_json()),
+            )
             _write(facts.to_json())
     except errors.LiteRtLmError as error:
         _write({"error": [type(error).__name__, str(error)]})

@@ -54,7 +54,7 @@ def test_a_crash_at_what_is_not_needed_does_no_harm(
 ):
     options = ExecutorOptions(num_threads=1, cache_dir=str(cache_dir))
     seen: list[ModelFacts] = []
-    examine(open_bundle(toy_llama_bundle), options, seen.append)
+    examine(open_bundle(toy_llama_bundle), options, report=seen.append)
     line = json.dumps(seen[0].to_json())
     end = "import os; os.kill(os.getpid(), 11)"
     run_instead(monkeypatch, f"print({line!r}, flush=True); {end}")

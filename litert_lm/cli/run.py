@@ -159,7 +159,9 @@ def _answer(args: argparse.Namespace, path: str, prompt: str) -> _Answer:
     answer = _Answer(time.monotonic())
     with ui.progress(in_logs=False) as progress:
         progress("Loading the model", 0.0)
-        engine = Engine(path, backend=Backend.CPU(thread_count=args.threads))
+        engine = Engine(
+            path, backend=Backend.CPU(thread_count=args.threads), progress=progress
+        )
     with engine:
         answer.loaded_s = time.monotonic()
         session, text = _session(engine, prompt, args.no_template)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from litert_lm.bundle.writer import write_bundle
-from litert_lm.config import SamplerConfig
+from litert_lm.config import Progress, SamplerConfig, no_progress
 from litert_lm.convert.checkpoint import Checkpoint
 from litert_lm.convert.gguf import open_gguf
 from litert_lm.convert.metadata import make_executor_metadata, make_llm_metadata
@@ -23,8 +23,6 @@ from litert_lm.errors import (
 __all__ = ["convert_checkpoint", "open_source"]
 
 _KINDS = ("int8", "int4", "f32")
-
-Progress = Callable[[str, float], None]
 
 
 def open_source(source: Path) -> Checkpoint:
@@ -68,7 +66,7 @@ def convert_checkpoint(
         )
     if output.is_dir():
         raise InvalidArgumentError(f"The output '{output}' is a folder; name a file.")
-    report = progress or _silent
+    report = progress or no_progress
     with Spool(output.parent) as spool:
         built = build_model(
             checkpoint,
@@ -122,7 +120,3 @@ def _reported(built: BuiltModel, report: Progress) -> Iterator[bytes | memoryvie
         yield chunk
         done += len(chunk)
         report("Writing bundle", done / total)
-
-
-def _silent(what: str, part: float) -> None:
-    """Nobody asked for progress."""

@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from litert_lm.config import Progress, no_progress
 from litert_lm.errors import StorageError
 
 __all__ = ["MEMORY", "NO_CACHE", "CacheDirectory"]
@@ -72,7 +73,7 @@ class CacheDirectory:
             os.utime(path)
         return str(path)
 
-    def content_hash(self, path: Path) -> str:
+    def content_hash(self, path: Path, progress: Progress = no_progress) -> str:
         """SHA-256 of a file, remembered by device, inode, size and time of change."""
         status = path.stat()
         identity = f"{status.st_dev}-{status.st_ino}-{status.st_size}"
@@ -84,6 +85,7 @@ class CacheDirectory:
         with path.open("rb", buffering=0) as file:
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)
+                progress("Reading the model", file.tell() / status.st_size)
         self.save(f"hash-{identity}", digest.hexdigest())
         return digest.hexdigest()
 

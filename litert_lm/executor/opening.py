@@ -8,6 +8,7 @@ from pathlib import Path
 
 from litert_lm.bundle.bundle import Bundle
 from litert_lm.bundle.tflite import TfliteModel, read_tflite
+from litert_lm.config import Progress, no_progress
 from litert_lm.errors import (
     BackendError,
     InvalidArgumentError,
@@ -52,11 +53,14 @@ class ExecutorOptions:
     huge_pages: bool = False
 
 
-FirstLoad = Callable[[Bundle, ExecutorOptions], ModelFacts]
+FirstLoad = Callable[[Bundle, ExecutorOptions, Progress], ModelFacts]
 
 
 def known_facts(
-    bundle: Bundle, options: ExecutorOptions, first_load: FirstLoad
+    bundle: Bundle,
+    options: ExecutorOptions,
+    first_load: FirstLoad,
+    progress: Progress = no_progress,
 ) -> ModelFacts:
     """What is known of the bundle's models; asks `first_load` when that is nothing.
 
@@ -66,11 +70,11 @@ def known_facts(
         StorageError: the cache directory cannot be written.
     """
     cache = CacheDirectory(options.cache_dir, bundle.path)
-    content = cache.content_hash(bundle.path)
+    content = cache.content_hash(bundle.path, progress)
     name = f"model-{content[:32]}-{options.accelerator}-{runtime_key()}"
     facts = ModelFacts.from_json(cache.load(name))
     if facts is None:
-        facts = first_load(bundle, options)
+        facts = first_load(bundle, options, progress)
         cache.save(name, facts.to_json())
         cache.trim()
     if facts.failure is not None:

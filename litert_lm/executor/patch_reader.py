@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from litert_lm.bundle.columns import Column
 from litert_lm.bundle.tflite import Signature, TfliteModel
 from litert_lm.bundle.verify import CALLS
 from litert_lm.errors import UnsupportedModelError
-from litert_lm.executor.extents import CACHE, Extent
+from litert_lm.executor.extents import CACHE, Extent, size
 from litert_lm.executor.layout import ModelLayout, Step
 from litert_lm.executor.patch import Cut, Patch
 from litert_lm.executor.patch_flow import Flow
@@ -23,6 +24,7 @@ __all__ = ["read_patches"]
 
 _MASKS = (Role.MASK, Role.LOCAL_MASK)
 _WHOLE = {0: CACHE}  # a modulus that leaves positions in the cache as they are
+_BUFFERS, _BUFFER_SIZE = 4, 2  # fields of Model and of Buffer
 _MAX_CUT_BYTES = 64 << 20  # of constants that are rewritten, so no longer shared
 
 
@@ -137,7 +139,7 @@ class _Reader:
         for node in self.grown:
             self._count_shape(node)
             if node.is_constant:
-                self._cut(node)
+                self._shorten(node)
         self._check_shapes()
         self._count_constants()
         numbers: dict[Extent, list[int]] = {}
@@ -201,22 +203,42 @@ class _Reader:
     def _sharing(self, buffer: int) -> Iterator[tuple[Graph, int]]:
         return self._live(self.model.tensor_columns.buffer == buffer)
 
-    def _cut(self, node: Node) -> None:
-        """Have a constant rewritten unless its first bytes are what is kept."""
-        if len(node.extents) == 1:
-            axis, extent = next(iter(node.extents.items()))
-            if len(extent) == 1 and math.prod(node.shape[:axis]) == 1:
-                return
-        if node.tensor.num_bytes > _MAX_CUT_BYTES:
-            raise Refusal(f"{_name(node)} is too large to be cut")
+    def _shorten(self, node: Node) -> None:
+        """Count a constant's bytes, and have it cut unless it keeps its first ones.
+
+        Kernels copy all bytes that a constant has, so their number must be right.
+        """
         buffer = node.tensor.buffer
         for graph, tensor in self._sharing(buffer):
             other = graph.node(tensor)
             if other.extents != node.extents or other.shape != node.shape:
                 raise Refusal(f"{_name(node)} is shared with {_name(other)}")
+        if len(node.extents) > 1:
+            raise Refusal(f"{_name(node)} grows along several axes")
+        ((axis, extent),) = node.extents.items()
+        itemsize = node.tensor.element_type.bits // 8
+        others = math.prod(node.shape) // node.shape[axis]
+        nbytes = tuple(piece * itemsize * others for piece in extent)
+        if size(nbytes, self.flow.tokens) != self.model.buffers.size[buffer]:
+            raise Refusal(f"{_name(node)} has more bytes than it needs")
+        self._count(self._length_at(buffer), nbytes)
+        if len(extent) > 1 or math.prod(node.shape[:axis]) != 1:
+            self._cut(node, itemsize)
+
+    def _length_at(self, buffer: int) -> int:
+        """Where the number of bytes of a buffer is stored."""
+        if self.model.buffers.is_external[buffer]:
+            sizes = Column.of(self.model.root, _BUFFERS).field_positions(_BUFFER_SIZE)
+            return int(sizes[buffer])
+        return int(self.model.buffers.first[buffer]) - 4
+
+    def _cut(self, node: Node, itemsize: int) -> None:
+        if node.tensor.num_bytes > _MAX_CUT_BYTES:
+            raise Refusal(f"{_name(node)} is too large to be cut")
+        buffer = node.tensor.buffer
         self.cuts[buffer] = Cut(
             first=int(self.model.buffers.first[buffer]),
-            itemsize=node.tensor.element_type.bits // 8,
+            itemsize=itemsize,
             axes=tuple(node[axis] for axis in range(len(node.shape))),
         )
 

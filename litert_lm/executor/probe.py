@@ -18,6 +18,7 @@ from litert_lm import errors
 from litert_lm.bundle.bundle import Bundle
 from litert_lm.bundle.tflite import TfliteModel, read_tflite
 from litert_lm.bundle.verify import verify_model
+from litert_lm.config import Progress, no_progress
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.facts import ModelFacts
 from litert_lm.executor.opening import (
@@ -31,6 +32,7 @@ from litert_lm.executor.state_reader import read_updates
 
 __all__ = ["examine"]
 
+STAGE = "Examining the model"
 _ROUNDS = 2
 _TOLERANCE = 0.05  # of the largest logit, between an accelerator and the CPU
 _ROUNDING = 1e-4  # of the largest logit, where sums are added up in another order
@@ -43,6 +45,7 @@ Fresh = Callable[[ModelFacts, int], Executor]
 def examine(
     bundle: Bundle,
     options: ExecutorOptions,
+    progress: Progress = no_progress,
     report: Callable[[ModelFacts], None] | None = None,
 ) -> ModelFacts:
     """Verify, compile and run every signature in use; measure what loads depend on.
@@ -50,6 +53,7 @@ def examine(
     `report` is given what is known before anything is tried that a sound model might
     crash at.
     """
+    progress(STAGE, 0.0)
     models = {
         kind: verify_model(data, f"{bundle.path} ({kind})")
         for kind, data in model_sections(bundle).items()
@@ -60,6 +64,7 @@ def examine(
         return open_executor(bundle, replace(options, num_threads=num_threads), known)
 
     counts = [options.num_threads] if options.num_threads else thread_counts()
+    progress(STAGE, 0.1)
     fixed = fresh(facts, counts[0])
     reference = {length: _logits(fixed, length) for length in fixed.lengths}
     fixed.close()
@@ -67,10 +72,14 @@ def examine(
         _compare_with_cpu(bundle, replace(options, accelerator="cpu"), reference)
     if report is not None:
         report(facts)
+    progress(STAGE, 0.4)
     facts = _shortened(bundle, models, options, facts, reference, fresh)
-    return replace(
-        facts, costs={count: _costs(fresh(facts, count)) for count in counts}
-    )
+    costs = {}
+    for done, count in enumerate(counts):
+        progress(STAGE, 0.6 + 0.4 * done / len(counts))
+        costs[count] = _costs(fresh(facts, count))
+    progress(STAGE, 1.0)
+    return replace(facts, costs=costs)
 
 
 def _costs(executor: Executor) -> dict[str, float]:

@@ -17,9 +17,9 @@ from email.message import Message
 from pathlib import Path
 from typing import IO, Any
 
+from litert_lm.config import Progress, no_progress
 from litert_lm.errors import DownloadError, StorageError
 from litert_lm.hub.lock import file_lock
-from litert_lm.hub.progress import Progress, silent
 from litert_lm.hub.sources import check_url
 
 __all__ = ["Retries", "download"]
@@ -52,7 +52,7 @@ def download(
     *,
     parts: Path,
     sha256: str | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
     retries: Retries | None = None,
 ) -> str:
     """Fetch `url` into `target` and return the SHA-256 of its bytes, in hex.

