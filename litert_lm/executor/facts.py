@@ -12,7 +12,7 @@ from litert_lm.executor.state_updates import StateUpdate
 
 __all__ = ["ModelFacts"]
 
-_FORMAT = 2  # raise it when the meaning of a field changes
+_FORMAT = 3  # raise it when the meaning of a field changes
 
 
 @dataclass(frozen=True, kw_only=True)

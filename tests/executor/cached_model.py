@@ -40,6 +40,7 @@ class CachedModel:
             [1, 1, 1, tokens].
         scores: changes the scores.
         head: changes what attention gave, [1, width].
+        external_from_bytes: see ModelAuthor.
     """
 
     tokens: int = 64
@@ -47,10 +48,11 @@ class CachedModel:
     mask: Callable[[GraphAuthor, Tensor, int], Tensor]
     scores: Callable[[GraphAuthor, Tensor], Tensor] = no_change
     head: Callable[[GraphAuthor, Tensor], Tensor] = no_change
+    external_from_bytes: int | None = None
 
     def to_bytes(self) -> bytes:
         """The TFLite model."""
-        model = ModelAuthor()
+        model = ModelAuthor(self.external_from_bytes)
         graph = GraphAuthor(model, "decode")
         random = np.random.default_rng(0)
         tokens = graph.tensor([1, 1], "int32", "tokens")

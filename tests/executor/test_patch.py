@@ -39,9 +39,9 @@ def looked_up(graph: Any, positions: Any, tokens: int) -> Any:
 
 
 def converted(graph: Any, positions: Any, tokens: int) -> Any:
-    """The constant passes a cast and a reshape before it meets the cache."""
-    entries = graph.cast(graph.const(np.arange(tokens), "int32"), "float32")
-    entries = graph.reshape(entries, [1, 1, 1, tokens])
+    """The constant passes a reshape and a cast before it meets the cache."""
+    entries = graph.const(np.arange(tokens), "int32")
+    entries = graph.cast(graph.reshape(entries, [1, 1, 1, tokens]), "float32")
     seen = graph.compare("LESS_EQUAL", entries, graph.cast(positions, "float32"))
     return graph.select(seen, graph.const(np.float32(0)), graph.const(MASKED))
 
@@ -74,6 +74,12 @@ def test_a_shorter_cache_changes_no_logit(mask, tokens):
     count = min(20, tokens // 2)
     short = logits_of(shortened(data, tokens // 2), count)
     assert np.array_equal(short, logits_of(data, count))
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_constants_outside_the_flatbuffer(mask):
+    data = CachedModel(tokens=2048, mask=mask, external_from_bytes=64).to_bytes()
+    assert np.array_equal(logits_of(shortened(data, 128), 20), logits_of(data, 20))
 
 
 @pytest.mark.parametrize("mask", [counted, looked_up])
