@@ -8,9 +8,11 @@ library's own child, that of a first load, is forked as well.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import pickle
+import pkgutil
 import resource
 import select
 import shutil
@@ -37,6 +39,10 @@ MAX_MEMORY = 12 << 30
 VERDICTS = ("ok", "refused", "caught", "foreign", "crash", "hang")
 """``refused`` is one clear error; ``caught`` too, after the first load's child died."""
 
+NEEDED = ("bundle", "chat", "engine", "executor", "generate", "sampling", "session")
+NEEDED += ("first_load", "tokenizer")
+"""Modules and packages that an engine imports, some of them when first used."""
+
 FOREIGN = "Traceback"
 """In what a child writes: an exception that is not of this library's tree."""
 
@@ -53,9 +59,9 @@ class Outcome:
 
 def prepare() -> None:
     """Import and load all that a case needs; call it before the first case."""
-    import litert_lm.tokenizer.huggingface
-    import litert_lm.tokenizer.sentencepiece  # noqa: F401
-
+    for module in pkgutil.walk_packages(litert_lm.__path__, "litert_lm."):
+        if module.name.split(".")[1] in NEEDED:
+            importlib.import_module(module.name)
     runtime.library()
 
 
