@@ -17,7 +17,6 @@ import resource
 import select
 import shutil
 import signal
-import subprocess
 import sys
 import time
 import traceback
@@ -100,7 +99,9 @@ def repair(working: Path, sound: Path, case: Case) -> None:
 def use_bundle(path: Path) -> Outcome:
     """What a user would do: open, generate, close."""
     deaths: list[str] = []
-    first_load.subprocess = _Forking(deaths)  # type: ignore[attr-defined]
+    first_load._run = lambda command, limit, _: _forked_first_load(
+        deaths, command, limit
+    )
     backend = litert_lm.Backend.CPU(thread_count=1)
     try:
         with litert_lm.Engine(path, backend, cache_dir=":nocache") as engine:
@@ -183,34 +184,26 @@ class _Child:
         return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
 
-class _Forking:
-    """Stands in for ``subprocess`` in the first load: forks instead of starting."""
+def _forked_first_load(
+    deaths: list[str], command: list[str], limit: float
+) -> first_load._Child:
+    """What the library's own child would leave, from a fork; notes how it died."""
 
-    DEVNULL = subprocess.DEVNULL
-    TimeoutExpired = subprocess.TimeoutExpired
+    def work(answer: Any) -> None:
+        sys.stdout = io.TextIOWrapper(answer, write_through=True)
+        try:
+            first_load.main(command[-1])
+        except BaseException:
+            sys.stdout.write(traceback.format_exc())
+            raise
 
-    def __init__(self, deaths: list[str]) -> None:
-        self._deaths = deaths
-
-    def run(
-        self, command: list[str], *, timeout: float, **_: Any
-    ) -> subprocess.CompletedProcess[bytes]:
-        def work(answer: Any) -> None:
-            sys.stdout = io.TextIOWrapper(answer, write_through=True)
-            try:
-                first_load.main(command[-1])
-            except BaseException:
-                sys.stdout.write(traceback.format_exc())
-                raise
-
-        with _Child(work) as child:
-            output, is_late = child.read(timeout)
-            code = child.end()
-        if is_late:
-            self._deaths.append("first load hangs")
-            raise subprocess.TimeoutExpired(command, timeout, output)
-        if code:
-            begin = output.find(FOREIGN.encode())
-            trace = output[begin:].decode() if begin >= 0 else ""
-            self._deaths.append(f"first load: {_death(code)} {trace}".strip())
-        return subprocess.CompletedProcess(command, code, output, b"")
+    with _Child(work) as child:
+        output, is_late = child.read(limit)
+        code = child.end()
+    text = output.decode("utf-8", "replace")
+    if is_late:
+        deaths.append("first load hangs")
+    elif code:
+        trace = text[text.find(FOREIGN) :] if FOREIGN in text else ""
+        deaths.append(f"first load: {_death(code)} {trace}".strip())
+    return first_load._Child(text.splitlines(), "", code, is_late)
