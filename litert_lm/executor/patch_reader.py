@@ -17,7 +17,7 @@ from litert_lm.executor.layout import ModelLayout, Step
 from litert_lm.executor.patch import Cut, Patch
 from litert_lm.executor.patch_flow import Flow
 from litert_lm.executor.patch_graph import Graph, Node, Refusal
-from litert_lm.executor.patch_rules import RULES
+from litert_lm.executor.patch_rules import BROADCAST, RULES
 from litert_lm.executor.signatures import Role
 
 __all__ = ["read_patches"]
@@ -204,26 +204,33 @@ class _Reader:
         return self._live(self.model.tensor_columns.buffer == buffer)
 
     def _shorten(self, node: Node) -> None:
-        """Count a constant's bytes, and have it cut unless it keeps its first ones.
-
-        Kernels copy all bytes that a constant has, so their number must be right.
-        """
+        """Count a constant's bytes, and have it cut unless it keeps its first ones."""
         buffer = node.tensor.buffer
-        for graph, tensor in self._sharing(buffer):
-            other = graph.node(tensor)
-            if other.extents != node.extents or other.shape != node.shape:
-                raise Refusal(f"{_name(node)} is shared with {_name(other)}")
-        if len(node.extents) > 1:
-            raise Refusal(f"{_name(node)} grows along several axes")
-        ((axis, extent),) = node.extents.items()
-        itemsize = node.tensor.element_type.bits // 8
-        others = math.prod(node.shape) // node.shape[axis]
-        nbytes = tuple(piece * itemsize * others for piece in extent)
+        nbytes, kept = _stored(node)
+        others = [graph.node(tensor) for graph, tensor in self._sharing(buffer)]
+        different = next((it for it in others if _stored(it) != (nbytes, kept)), None)
+        if different is not None:
+            if kept is None and self._is_read_by_shape(node):
+                return
+            raise Refusal(f"{_name(node)} is shared with {_name(different)}")
         if size(nbytes, self.flow.tokens) != self.model.buffers.size[buffer]:
             raise Refusal(f"{_name(node)} has more bytes than it needs")
         self._count(self._length_at(buffer), nbytes)
-        if len(extent) > 1 or math.prod(node.shape[:axis]) != 1:
-            self._cut(node, itemsize)
+        if kept is None:
+            return
+        if node.tensor.num_bytes > _MAX_CUT_BYTES:
+            raise Refusal(f"{_name(node)} is too large to be cut")
+        itemsize = node.tensor.element_type.bits // 8
+        self.cuts[buffer] = Cut(int(self.model.buffers.first[buffer]), itemsize, kept)
+
+    def _is_read_by_shape(self, node: Node) -> bool:
+        """Whether no kernel copies all bytes of a constant, more than its shape needs.
+
+        RESHAPE does, among others: that would run over the end of its output.
+        """
+        graph = node.graph
+        takers = graph.around.get(node.tensor.tensor, ())
+        return all(graph.operation(taker).name in BROADCAST for taker in takers)
 
     def _length_at(self, buffer: int) -> int:
         """Where the number of bytes of a buffer is stored."""
@@ -231,16 +238,6 @@ class _Reader:
             sizes = Column.of(self.model.root, _BUFFERS).field_positions(_BUFFER_SIZE)
             return int(sizes[buffer])
         return int(self.model.buffers.first[buffer]) - 4
-
-    def _cut(self, node: Node, itemsize: int) -> None:
-        if node.tensor.num_bytes > _MAX_CUT_BYTES:
-            raise Refusal(f"{_name(node)} is too large to be cut")
-        buffer = node.tensor.buffer
-        self.cuts[buffer] = Cut(
-            first=int(self.model.buffers.first[buffer]),
-            itemsize=itemsize,
-            axes=tuple(node[axis] for axis in range(len(node.shape))),
-        )
 
     def _count_constants(self) -> None:
         """Constants that operators take for lengths; all that use one must agree."""
@@ -273,6 +270,22 @@ class _Reader:
                             f"{_name(node)} counts other things in operator {number} "
                             f"({operation.name}) of graph {graph.index}"
                         )
+
+
+def _stored(node: Node) -> tuple[Extent, tuple[Extent, ...] | None]:
+    """What a constant's bytes count, and its axes if others than the first are kept."""
+    if len(node.extents) != 1:
+        if node.extents:
+            raise Refusal(f"{_name(node)} grows along several axes")
+        return (node.tensor.num_bytes,), None
+    ((axis, extent),) = node.extents.items()
+    others = math.prod(node.shape) // node.shape[axis]
+    itemsize = node.tensor.element_type.bits // 8
+    nbytes = tuple(piece * itemsize * others for piece in extent)
+    if len(extent) == 1 and math.prod(node.shape[:axis]) == 1:
+        return nbytes, None
+    axes = (node[axis] for axis in range(len(node.shape)))
+    return nbytes, tuple(extent for extent in axes if extent != (1,))
 
 
 def _name(node: Node) -> str:

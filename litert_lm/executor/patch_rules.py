@@ -24,14 +24,17 @@ from litert_lm.executor.patch_graph import (
 )
 from litert_lm.executor.patch_parts import PART_RULES
 
-__all__ = ["RULES"]
+__all__ = ["BROADCAST", "RULES"]
 
-_BROADCAST = """ADD SUB MUL DIV MAXIMUM MINIMUM POW SQUARED_DIFFERENCE FLOOR_DIV
+_BY_ELEMENT = """ADD SUB MUL DIV MAXIMUM MINIMUM POW SQUARED_DIFFERENCE FLOOR_DIV
     FLOOR_MOD ATAN2 EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER GREATER_EQUAL LOGICAL_AND
     LOGICAL_OR BITWISE_XOR RIGHT_SHIFT SELECT_V2 ABS CAST CEIL COS ELU EXP FLOOR GELU
     HARD_SWISH LEAKY_RELU LOG LOGICAL_NOT LOGISTIC NEG RELU RELU6 RELU_0_TO_1
     RELU_N1_TO_1 ROUND RSQRT SIGN SIN SQRT SQUARE TANH ZEROS_LIKE QUANTIZE DEQUANTIZE
     SOFTMAX LOG_SOFTMAX"""
+BROADCAST = frozenset(_BY_ELEMENT.split())
+"""Operators that work element by element, or leave the shape as it is."""
+
 _CACHE_REDUCTIONS = ("SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ANY", "REDUCE_ALL")
 _OTHER_REDUCTIONS = ("MEAN", "REDUCE_PROD")
 _WEIGHTS = "it multiplies a constant as wide as the cache"
@@ -213,7 +216,7 @@ def _nothing(operation: Operation) -> None:
 
 RULES: Mapping[str, Rule] = {
     **PART_RULES,
-    **dict.fromkeys(_BROADCAST.split(), _broadcast),
+    **dict.fromkeys(BROADCAST, _broadcast),
     **dict.fromkeys((*_CACHE_REDUCTIONS, *_OTHER_REDUCTIONS), _reduction),
     "BATCH_MATMUL": _batch_matmul,
     "BROADCAST_TO": _broadcast_to,
