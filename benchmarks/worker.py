@@ -25,13 +25,11 @@ def main(job: dict[str, Any]) -> dict[str, float]:
             (of the CPU backend), prompt_tokens, new_tokens, short_prompt_tokens and
             repetitions.
     """
-    import litert_lm
+    from litert_lm import Backend, Engine
 
     options = {"thread_count": job["threads"], **job["options"]}
     begin = time.perf_counter()
-    engine = litert_lm.Engine(
-        job["model"], litert_lm.Backend.CPU(**options), cache_dir=job["cache_dir"]
-    )
+    engine = Engine(job["model"], Backend.CPU(**options), cache_dir=job["cache_dir"])
     try:
         if job["scenario"] == "load":
             answer(engine, 1, 1)
