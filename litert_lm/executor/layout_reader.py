@@ -60,11 +60,14 @@ def _assemble(
             f"{reasons or 'Export it with a decode signature.'}"
         )
     longest = max(decode, key=lambda step: step.context)
+    alien = {s.key for s in ordered if s.shapes.keys() != longest.shapes.keys()}
+    skipped = {**skipped, **dict.fromkeys(alien, "it has other states than decoding")}
+    usable = [step for step in ordered if step.key not in alien]
     return ModelLayout(
         states=reader.state.states(longest),
-        decode=tuple(decode),
-        prefill=tuple(s for s in ordered if s not in decode and s not in verify),
-        verify=tuple(verify),
+        decode=tuple(s for s in usable if s in decode),
+        prefill=tuple(s for s in usable if s not in decode and s not in verify),
+        verify=tuple(s for s in usable if s in verify),
         context_length=longest.context,
         vocab_size=reader.vocab_size(longest),
         skipped=skipped,
@@ -193,6 +196,12 @@ class _Reader:
     def _logits(self, signature: Signature, call: Call) -> Tensor | None:
         rest = [t for t in signature.outputs if t.name not in call.states_out]
         named = [tensor for tensor in rest if tensor.name == "logits"]
+        for tensor in named:
+            if not tensor.shape or tensor.element_type.name != "float32":
+                raise UnsupportedModelError(
+                    f"output 'logits' is {tensor.element_type.name}"
+                    f"{list(tensor.shape)}, and a float32 vector is needed"
+                )
         taken = self._slice_names()
         others = [t for t in rest if t.name not in taken and len(t.shape) in (2, 3)]
         return next(iter(named or others), None)
