@@ -86,6 +86,19 @@ def toy_llama_bundle(make_llama_bundle: Callable[..., Path]) -> Path:
     return make_llama_bundle()
 
 
+@pytest.fixture(scope="session")
+def make_hybrid_bundle(save_bundle: Callable[..., Path]) -> Callable[..., Path]:
+    """make_hybrid_bundle(**options): see HybridOptions."""
+    from tests.fixtures.hybrid import HybridOptions
+    from tests.fixtures.hybrid_bundle import hybrid_bundle
+
+    def make(**options: Any) -> Path:
+        wanted = HybridOptions(**options)
+        return save_bundle(["hybrid", options], lambda: hybrid_bundle(wanted))
+
+    return make
+
+
 @pytest.fixture
 def open_engine(
     cache_dir: Path, quick_first_load: None
