@@ -26,6 +26,14 @@ SUMS = ("ADD", "SUB", "SQUARED_DIFFERENCE")
 SCALED = (*COMPARISONS, *SUMS, "BATCH_MATMUL", "QUANTIZE", "RSQRT", "SQRT")
 """Operators that take the scale of every 8 or 16 bit tensor for granted."""
 
+# operator, field of its options, least value
+LEAST_OPTIONS = (
+    ("TRANSPOSE_CONV", 1, 1),  # strides
+    ("TRANSPOSE_CONV", 2, 1),
+    ("LOCAL_RESPONSE_NORMALIZATION", 0, 0),  # radius
+)
+MAX_RANGE = 1 << 26
+
 
 def check_kernels(wiring: Wiring) -> None:
     """Raises ModelFileError for the first operator that breaks a rule."""
@@ -34,6 +42,9 @@ def check_kernels(wiring: Wiring) -> None:
     _check_sums(wiring)
     _check_fake_quantisation(wiring)
     _check_transpositions(wiring)
+    _check_options(wiring)
+    _check_reversals(wiring)
+    _check_ranges(wiring)
     _check_custom(wiring)
 
 
@@ -103,6 +114,36 @@ def _check_transpositions(wiring: Wiring) -> None:
     operators = np.flatnonzero(_are(wiring, ("TRANSPOSE",)))
     bare = wiring.ranks[wiring.input_at(operators, 0)] == 0
     wiring.reject_operators(operators[bare], "has no axes to exchange")
+
+
+def _check_options(wiring: Wiring) -> None:
+    """Options that kernels divide by or allocate from are large enough."""
+    for name, field, least in LEAST_OPTIONS:
+        operators = np.flatnonzero(_are(wiring, (name,)))
+        values = _option_scalars(wiring, operators, field, "<i4")
+        wiring.reject_operators(
+            operators[values < least], f"has an option below {least}"
+        )
+
+
+def _check_reversals(wiring: Wiring) -> None:
+    operators = np.flatnonzero(_are(wiring, ("REVERSE_V2",)))
+    axes = wiring.num_elements[wiring.input_at(operators, 1)]
+    wiring.reject_operators(operators[axes < 1], "has no axes to reverse")
+    operators = np.flatnonzero(_are(wiring, ("REVERSE_SEQUENCE",)))
+    wiring.reject_operators(operators, "may reverse more than there is")
+
+
+def _check_ranges(wiring: Wiring) -> None:
+    """A range of constants does not have billions of numbers."""
+    for operator in np.flatnonzero(_are(wiring, ("RANGE",))).tolist():
+        ends = [wiring.small_constant(it) for it in wiring.inputs.of(operator).tolist()]
+        if any(end is None or not len(end) for end in ends):
+            continue
+        start, limit, delta = (float(end[0]) for end in ends if end is not None)
+        if not abs(limit - start) <= MAX_RANGE * abs(delta):
+            text = wiring.operator_text(operator)
+            raise wiring.damaged(f"{text} has more than {MAX_RANGE} numbers")
 
 
 def _check_custom(wiring: Wiring) -> None:

@@ -93,7 +93,7 @@ ARITIES: dict[int, Arity] = {
     Builtin["CONV_3D"]: Arity(2, 3, 1, 1, (2,)),
     Builtin["CONV_3D_TRANSPOSE"]: Arity(3, 4, 1, 1, (3,)),
     Builtin["CUSTOM"]: Arity(1, MANY, 1, MANY),
-    Builtin["DEPTHWISE_CONV_2D"]: Arity(2, 3, 1, 1, (2,)),
+    Builtin["DEPTHWISE_CONV_2D"]: Arity(3, 3, 1, 1),
     Builtin["DILATE"]: Arity(3, 3, 1, 1),
     Builtin["FULLY_CONNECTED"]: Arity(2, 3, 1, 1, (2,)),
     Builtin["IF"]: Arity(1, MANY, 0, MANY),

@@ -149,6 +149,20 @@ class Wiring:
         tensor: Ints = self.outputs.tensor[starts[operators] + slot]
         return tensor
 
+    def small_constant(self, tensor: int) -> list[float] | None:
+        """The numbers of a constant int32, int64 or float32 tensor, at most a few."""
+        columns, buffers = self.model.tensor_columns, self.model.buffers
+        code = ELEMENT_TYPES[int(columns.type_code[tensor])].numpy
+        if code not in ("<i4", "<i8", "<f4") or not self.is_constant[tensor]:
+            return None
+        first, size = (
+            int(values[columns.buffer[tensor]])
+            for values in (buffers.first, buffers.size)
+        )
+        data = self.model.data[first : first + min(size, 64)]
+        found: list[float] = np.frombuffer(data, code).tolist()
+        return found
+
     def operator_text(self, operator: int) -> str:
         """An operator in words."""
         graph = int(self.operator_graph[operator])

@@ -317,6 +317,39 @@ def test_comparisons_of_small_integers_need_scales_below_one():
     assert "scale above 1" in refusal(model)
 
 
+def test_options_that_kernels_divide_by():
+    image = ((1, 4, 4, 3), "float32", None)
+    inputs = [((4,), "int32", None), ((4, 3, 3, 3), "float32", None), image]
+    output = ((1, 8, 8, 4), "float32", None)
+    options = {"strideW": 2, "strideH": 2}
+    model = single(Op.TRANSPOSE_CONV, inputs, output, TransposeConvOptions=options)
+    verify_model(model.pack(), "toy")
+    options["strideH"] = 0
+    model = single(Op.TRANSPOSE_CONV, inputs, output, TransposeConvOptions=options)
+    assert "option below 1" in refusal(model)
+
+
+def test_reversals_that_read_outside():
+    row, axes = ((4, 2), "float32", None), ((0,), "int32", None)
+    assert "no axes to reverse" in refusal(single(Op.REVERSE_V2, [row, axes], row))
+    lengths = ((4,), "int32", None)
+    assert "more than" in refusal(single(Op.REVERSE_SEQUENCE, [row, lengths], row))
+
+
+@pytest.mark.parametrize(("limit", "delta"), [(2**31 - 1, 1), (5, 0)])
+def test_ranges_of_billions(limit, delta):
+    model = Model()
+    graph = Graph(model, "decode")
+    ends = [
+        graph.constant(f"end{i}", np.array(value, np.int32))
+        for i, value in enumerate((0, limit, delta))
+    ]
+    graph.made.inputs = []
+    graph.made.outputs = [graph.op(Op.RANGE, ends, (5,), "int32")]
+    model.signature("decode", 0, [], [("out", graph.made.outputs[0])])
+    assert "more than" in refusal(model)
+
+
 def test_fake_quantisation_is_for_floats():
     whole = ((2, 2), "int32", None)
     assert "no float32" in refusal(single(Op.FAKE_QUANT, [whole], whole))
