@@ -210,9 +210,7 @@ class Engine:
 
 
 def _load_texts(bundle: Bundle) -> tuple[Tokenizer, ModelConfig]:
-    tokenizer = load_tokenizer(
-        *bundle.tokenizer_section(), has_byte_characters=bundle.uses_byte_characters
-    )
+    tokenizer = load_tokenizer(*bundle.tokenizer_section())
     what = f"LlmMetadata of {bundle.path}"
     config = resolve(bundle.llm_metadata, tokenizer, what)
     return tokenizer, config

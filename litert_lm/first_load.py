@@ -27,6 +27,7 @@ from litert_lm.config import Progress, no_progress
 from litert_lm.executor.facts import ModelFacts
 from litert_lm.executor.opening import ExecutorOptions
 from litert_lm.executor.probe import examine
+from litert_lm.tokenizer import load_tokenizer
 
 __all__ = ["first_load"]
 
@@ -45,18 +46,16 @@ def first_load(
         LiteRtLmError: what the child found wrong with the file.
     """
     if not sys.executable or getattr(sys, "frozen", False):
-        return _examine_all(
-            bundle, options, progress
-        )  # no interpreter to start a child with
+        # There is no interpreter to start a child with.
+        return _examine_all(bundle, options, progress)
     limit = _MIN_SECONDS + bundle.path.stat().st_size / _BYTES_PER_SECOND
     if options.accelerator != "cpu":
         limit += _SHADER_SECONDS
     try:
         child = _run(_command(bundle, options), limit, progress)
     except OSError:
-        return _examine_all(
-            bundle, options, progress
-        )  # processes cannot be started here
+        # Processes cannot be started here.
+        return _examine_all(bundle, options, progress)
     return _result(bundle, options, child, limit)
 
 
@@ -184,11 +183,7 @@ def _examine_all(
     report: Callable[[ModelFacts], None] | None = None,
 ) -> ModelFacts:
     """Load the tokenizer and the model, and use both."""
-    from litert_lm.tokenizer import load_tokenizer
-
-    tokenizer = load_tokenizer(
-        *bundle.tokenizer_section(), has_byte_characters=bundle.uses_byte_characters
-    )
+    tokenizer = load_tokenizer(*bundle.tokenizer_section())
     tokenizer.decode(tokenizer.encode(_SAMPLE_TEXT))
     return examine(bundle, options, progress, report)
 

@@ -29,10 +29,18 @@ _MAX_DEFLATED_RATIO = 100
 """A deflated member may unfold to the larger of the two; weights shrink far less."""
 
 
+TokenizerKind = Literal["sentencepiece", "sentencepiece_bytes", "huggingface"]
+"""A SentencePiece model, one of byte-level BPE, or a tokenizer.json.
+
+In the second, pieces spell bytes as GPT-2's printable characters: text goes through
+that mapping before encoding, and back after decoding.
+"""
+
+
 class TokenizerData(NamedTuple):
     """A tokenizer as stored: a SentencePiece model, or the text of a tokenizer.json."""
 
-    kind: Literal["sentencepiece", "huggingface"]
+    kind: TokenizerKind
     data: memoryview
 
 
@@ -154,20 +162,14 @@ class Bundle:
         section = self._only(SectionType.EMBEDDING_METADATA)
         return None if section is None else self._parse(EmbeddingMetadata, section)
 
-    @cached_property
-    def uses_byte_characters(self) -> bool:
-        """Whether the tokenizer knows bytes by GPT-2's printable characters.
-
-        Set by MediaPipe's bundler (BYTES_TO_UNICODE) for vocabularies of byte-level
-        BPE stored as a SentencePiece model: text goes through that mapping before
-        encoding, and back after decoding.
-        """
+    def _spells_bytes(self) -> bool:
+        """Whether MediaPipe's bundler marked the tokenizer with BYTES_TO_UNICODE."""
         section = self._only(SectionType.LLM_METADATA)
         if self.format != "task" or section is None:
             return False
-        from litert_lm.bundle.legacy import uses_byte_characters
+        from litert_lm.bundle.legacy import spells_bytes
 
-        return uses_byte_characters(self._small(section))
+        return spells_bytes(self._small(section))
 
     def tokenizer_section(self, model_type: str | None = None) -> TokenizerData:
         """The tokenizer of a model role, by default of the main model.
@@ -180,8 +182,11 @@ class Bundle:
         if section.data_type == SectionType.HUGGINGFACE_TOKENIZER:
             return TokenizerData("huggingface", self._unfold_json(section, data))
         # A serialized SentencePiece model begins with the tag of its first field.
-        is_json = bytes(data[:1]) == b"{"
-        return TokenizerData("huggingface" if is_json else "sentencepiece", data)
+        if bytes(data[:1]) == b"{":
+            return TokenizerData("huggingface", data)
+        if self._spells_bytes():
+            return TokenizerData("sentencepiece_bytes", data)
+        return TokenizerData("sentencepiece", data)
 
     def _tokenizer(self, model_type: str) -> Section:
         kinds = (SectionType.SENTENCEPIECE_TOKENIZER, SectionType.HUGGINGFACE_TOKENIZER)

@@ -36,8 +36,8 @@ def parse_task_metadata(data: bytes, what: str) -> LlmMetadata:
     return metadata
 
 
-def uses_byte_characters(data: bytes) -> bool:
-    """Whether the tokenizer's text spells each byte as one character, as GPT-2 does."""
+def spells_bytes(data: bytes) -> bool:
+    """Whether the tokenizer spells each byte as one character, as GPT-2's does."""
     parameters = _legacy(data)
     if parameters is None:
         return False

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from litert_lm.errors import InvalidArgumentError
 from litert_lm.tokenizer.base import Tokenizer
 from litert_lm.tokenizer.streaming import StreamingDetokenizer
 
-__all__ = ["StreamingDetokenizer", "Tokenizer", "TokenizerKind", "load_tokenizer"]
+if TYPE_CHECKING:
+    from litert_lm.bundle.bundle import TokenizerKind
 
-TokenizerKind = Literal["sentencepiece", "huggingface"]
+__all__ = ["StreamingDetokenizer", "Tokenizer", "load_tokenizer"]
 
 
-def load_tokenizer(
-    kind: TokenizerKind, data: bytes | memoryview, *, has_byte_characters: bool = False
-) -> Tokenizer:
+def load_tokenizer(kind: TokenizerKind, data: bytes | memoryview) -> Tokenizer:
     """Parse a tokenizer; safe to call on a thread of its own.
 
     Args:
         kind: the format of `data`.
         data: a serialized SentencePiece model, or a `tokenizer.json` in UTF-8
             (decompressed).
-        has_byte_characters: the SentencePiece model holds a byte-level vocabulary.
 
     Raises:
         ModelFileError: `data` is not a sound file of that kind.
     """
-    if kind == "sentencepiece" and has_byte_characters:
+    if kind == "sentencepiece_bytes":
         from litert_lm.tokenizer.byte_characters import ByteCharacterTokenizer
 
         return ByteCharacterTokenizer(data)
@@ -40,5 +38,6 @@ def load_tokenizer(
 
         return HuggingFaceTokenizer(data)
     raise InvalidArgumentError(
-        f"Unknown tokenizer kind {kind!r}; use 'sentencepiece' or 'huggingface'."
+        f"Unknown tokenizer kind {kind!r}; use 'sentencepiece', 'sentencepiece_bytes' "
+        "or 'huggingface'."
     )

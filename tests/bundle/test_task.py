@@ -53,7 +53,7 @@ def test_old_metadata_is_translated(tmp_path):
     data = old(start_token="<s>", stop_tokens=["</s>", "<e>"], prompt_template=template)
     with open_bundle(write_task(tmp_path / "m.task", METADATA=data)) as bundle:
         metadata = bundle.llm_metadata
-        assert not bundle.uses_byte_characters
+        assert bundle.tokenizer_section().kind == "sentencepiece"
     assert metadata.start_token.token_str == "<s>"
     assert [stop.token_str for stop in metadata.stop_tokens] == ["</s>", "<e>"]
     user = metadata.prompt_templates.user
@@ -71,7 +71,7 @@ def test_old_metadata_with_ids_and_roles(tmp_path):
     )
     with open_bundle(write_task(tmp_path / "m.task", METADATA=data)) as bundle:
         metadata = bundle.llm_metadata
-        assert bundle.uses_byte_characters
+        assert bundle.tokenizer_section().kind == "sentencepiece_bytes"
     assert metadata.start_token.token_ids.ids == [1]
     assert metadata.prompt_templates.model.prefix == "<m>"
     assert not metadata.prompt_templates.HasField("user")
@@ -193,4 +193,4 @@ def test_real_task(shared_dir):
     with open_bundle(shared_dir / "bundles" / "gemma3_tiny.task") as bundle:
         user = bundle.llm_metadata.prompt_templates.user
         assert user.suffix == "<end_of_turn>\n<start_of_turn>model\n"
-        assert not bundle.uses_byte_characters
+        assert bundle.tokenizer_section().kind == "sentencepiece"

@@ -16,7 +16,7 @@ def tokenizer():
         add_dummy_prefix=False,
         required_chars="".join(byte_alphabet()),
     )
-    return load_tokenizer("sentencepiece", data, has_byte_characters=True)
+    return load_tokenizer("sentencepiece_bytes", data)
 
 
 @pytest.mark.parametrize("text", ["hello world", "naïve 世界 🙂\n\t", "  two  spaces"])
