@@ -58,7 +58,7 @@ _MAX_ROUNDING = 20
 _MAX_TRIMMED = 256
 
 
-def joined(separator: str, values: Iterable[Any], attribute: str | None = None) -> str:
+def joined(separator: str, values: Iterable[Any]) -> str:
     """``separator.join(values)``, refused before it is made if it is too large."""
     num_chars = 0
     pieces = []

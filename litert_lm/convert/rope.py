@@ -14,7 +14,6 @@ from litert_lm.errors import ConversionError
 __all__ = ["Rope", "make_rope"]
 
 Scaling = Mapping[str, object]
-Array64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from litert_lm.errors import ExecutionError
 from litert_lm.executor import runtime
 
-__all__ = ["TensorBuffer", "TensorSpec", "allocate"]
+__all__ = ["TensorBuffer", "TensorSpec", "allocate", "destroy_with"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +25,13 @@ class TensorSpec:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of a dense array of this shape."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
-
-def allocate(
-    shape: Sequence[int], dtype: np.dtype[Any], fill: float | None = 0
-) -> npt.NDArray[Any]:
-    """A C-contiguous array whose memory LiteRT can use in place.
-
-    Args:
-        shape: dimensions, all known.
-        dtype: element type.
-        fill: initial value of every element; None leaves the memory as it comes.
-    """
+def allocate(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A C-contiguous array of zeros whose memory LiteRT can use in place."""
     nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    raw = np.empty(nbytes + runtime.ALIGNMENT, np.uint8)
+    raw = np.zeros(nbytes + runtime.ALIGNMENT, np.uint8)
     offset = -raw.ctypes.data % runtime.ALIGNMENT
-    array = raw[offset : offset + nbytes].view(dtype).reshape(shape)
-    if fill is not None:
-        array.fill(fill)
-    return array
+    return raw[offset : offset + nbytes].view(dtype).reshape(shape)
 
 
 class TensorBuffer:

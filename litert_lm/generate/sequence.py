@@ -28,11 +28,6 @@ class TokenSequence:
         self._executor = executor
         self._cache = executor.new_cache()
 
-    @property
-    def num_stored(self) -> int:
-        """How many ids have their entries in the cache."""
-        return self._cache.num_tokens
-
     def extend(
         self,
         token_ids: Iterable[int],

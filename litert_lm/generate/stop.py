@@ -73,11 +73,6 @@ class StopSequences:
         self._node = self._root
         self._withheld: list[int] = []
 
-    @property
-    def num_withheld(self) -> int:
-        """How many of the last tokens wait for a decision."""
-        return len(self._withheld)
-
     def push(self, token_id: int, *, may_stop: bool = True) -> TokenStep:
         """Take the next generated token.
 
@@ -132,11 +127,6 @@ class StopStrings:
         self._strings = _checked_strings(strings)
         self._include = include
         self._start = ""
-
-    @property
-    def num_withheld(self) -> int:
-        """How many of the last characters wait for a decision."""
-        return 0 if self._include else len(self._start)
 
     def push(self, text: str, *, may_stop: bool = True) -> TextStep:
         """Take the next piece of generated text.

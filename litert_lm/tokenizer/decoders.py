@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from litert_lm.tokenizer.pieces import Piece
+from litert_lm.tokenizer.pieces import Piece, spelled_byte
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as NativeTokenizer
@@ -18,8 +17,6 @@ __all__ = ["PieceRule", "byte_alphabet", "byte_piece", "piece_rule"]
 
 PieceRule = Callable[[str], Piece]
 """From the spelling of a token in the vocabulary to what it writes."""
-
-_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def piece_rule(model: NativeTokenizer) -> PieceRule | None:
@@ -132,9 +129,9 @@ class _TextRule:
     strips: bool
 
     def __call__(self, spelling: str) -> Piece:
-        byte = _BYTE.fullmatch(spelling) if self.has_bytes else None
-        if byte:
-            return Piece.plain(bytes.fromhex(byte[1]))
+        byte = spelled_byte(spelling) if self.has_bytes else None
+        if byte is not None:
+            return byte
         data = self._write(spelling)
         if self.dropped:
             first = self._write(spelling.replace(self.dropped, ""))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
-__all__ = ["NO_PIECE", "Piece", "PieceStream", "PieceTable"]
+__all__ = ["Piece", "PieceStream", "PieceTable", "spelled_byte"]
 
 _utf8_decoder = codecs.getincrementaldecoder("utf-8")
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 class Piece(NamedTuple):
@@ -31,7 +33,13 @@ class Piece(NamedTuple):
         return cls(data, data, bool(data))
 
 
-NO_PIECE = Piece(b"", b"", False)
+_NO_PIECE = Piece(b"", b"", False)
+
+
+def spelled_byte(spelling: str) -> Piece | None:
+    """The byte that a vocabulary with byte fallback spells `<0x41>`, else None."""
+    byte = _BYTE.fullmatch(spelling)
+    return Piece.plain(bytes.fromhex(byte[1])) if byte else None
 
 
 class PieceTable(dict[int, Piece]):
@@ -48,7 +56,7 @@ class PieceTable(dict[int, Piece]):
     def __missing__(self, token_id: int) -> Piece:
         piece = self._lookup(token_id)
         if piece is None:
-            return NO_PIECE
+            return _NO_PIECE
         self[token_id] = piece
         return piece
 

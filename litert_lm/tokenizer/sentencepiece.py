@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import compress
@@ -13,12 +12,11 @@ from litert_lm.tokenizer.base import (
     check_token_ids,
     native_errors,
 )
-from litert_lm.tokenizer.pieces import Piece, PieceTable
+from litert_lm.tokenizer.pieces import Piece, PieceTable, spelled_byte
 
 __all__ = ["SentencePieceTokenizer"]
 
 _SPACE = "▁"
-_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 class SentencePieceTokenizer:
@@ -88,10 +86,8 @@ class SentencePieceTokenizer:
         if self._model.is_unknown(token_id):
             with native_errors(f"spell token {token_id}"):
                 return Piece.plain(str(self._model.decode([token_id])).encode())
-        byte = _BYTE.fullmatch(spelling)
-        if byte and self._model.is_byte(token_id):
-            return Piece.plain(bytes.fromhex(byte[1]))
-        return self._text_piece(spelling)
+        byte = spelled_byte(spelling) if self._model.is_byte(token_id) else None
+        return self._text_piece(spelling) if byte is None else byte
 
     def _text_piece(self, spelling: str) -> Piece:
         data = spelling.replace(_SPACE, " ").encode()

@@ -34,25 +34,14 @@ class StreamingDetokenizer:
     def __init__(self, tokenizer: Tokenizer, skip_special_tokens: bool = False) -> None:
         hidden = tokenizer.special_ids if skip_special_tokens else frozenset()
         self._stream = _make_stream(tokenizer, hidden)
-        self._parts: list[str] = []
-
-    @property
-    def text(self) -> str:
-        """All text given out so far."""
-        self._parts = ["".join(self._parts)]
-        return self._parts[0]
 
     def add(self, token_id: int) -> str:
         """The text that `token_id` completes; '' while a character is unfinished."""
-        text = self._stream.add(token_id)
-        self._parts.append(text)
-        return text
+        return self._stream.add(token_id)
 
     def finish(self) -> str:
         """What was held back: U+FFFD for bytes that never became a character."""
-        text = self._stream.finish()
-        self._parts.append(text)
-        return text
+        return self._stream.finish()
 
 
 class _Stream(Protocol):

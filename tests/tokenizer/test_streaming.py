@@ -111,14 +111,6 @@ def test_ids_without_a_token_add_nothing(tokenizer):
     assert "".join(stream(tokenizer, padded)) == tokenizer.decode(ids)
 
 
-def test_text_is_everything_given_out_so_far(tokenizer):
-    detokenizer = StreamingDetokenizer(tokenizer)
-    given_out = ""
-    for token_id in tokenizer.encode("a b é"):
-        given_out += detokenizer.add(token_id)
-        assert detokenizer.text == given_out
-
-
 @pytest.mark.parametrize("kind", ["word-piece", "ctc", "word-end"])
 def test_a_long_stream_decodes_only_a_short_window(kind, monkeypatch):
     tokenizer = TOKENIZERS[kind]
