@@ -7,6 +7,7 @@ last step. `write` serves a chunk, `write_one` the decode step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -206,6 +207,23 @@ class _Zero:
         pass
 
 
+class _Repeated:
+    """Fills the first sequence of a batch and repeats it for the others."""
+
+    def __init__(self, feed: Feed, array: Array, pad_id: int) -> None:
+        self.array = array
+        self._first = make_writer(replace(feed, batch=1), array[:1], pad_id)
+        array[1:] = array[:1]
+
+    def write(self, token_ids: Sequence[int], start: int) -> None:
+        self._first.write(token_ids, start)
+        self.array[1:] = self.array[:1]
+
+    def write_one(self, token_id: int, position: int) -> None:
+        self._first.write_one(token_id, position)
+        self.array[1:] = self.array[:1]
+
+
 _WRITERS: Mapping[Role, Callable[[Array], Writer]] = {
     Role.POSITIONS: _Positions,
     Role.TIME_STEP: _TimeStep,
@@ -218,6 +236,8 @@ _WRITERS: Mapping[Role, Callable[[Array], Writer]] = {
 
 def make_writer(feed: Feed, array: Array, pad_id: int) -> Writer:
     """The writer of a feed into `array`."""
+    if feed.batch > 1:
+        return _Repeated(feed, array, pad_id)
     if feed.role is Role.TOKENS:
         return _Tokens(array, pad_id)
     if feed.role is Role.LOCAL_MASK:

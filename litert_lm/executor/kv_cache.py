@@ -26,12 +26,16 @@ __all__ = ["KVCache", "state_shape"]
 _HUGE_PAGE = 2 << 20  # bytes, the size of Linux' transparent huge pages
 
 
-def state_shape(state: State, length: int) -> tuple[int, ...]:
-    """Shape of a state's array when the cache holds `length` tokens."""
-    if state.axis is None or state.is_local:
-        return state.shape
+def state_shape(state: State, length: int, batch: int | None = None) -> tuple[int, ...]:
+    """Shape of a state's array when the cache holds `length` tokens.
+
+    `batch` counts only that many of its sequences.
+    """
     shape = list(state.shape)
-    shape[state.axis] = length
+    if state.axis is not None and not state.is_local:
+        shape[state.axis] = length
+    if batch is not None and state.batch > 1:
+        shape[0] = batch
     return tuple(shape)
 
 
@@ -58,10 +62,18 @@ class KVCache:
         self._slots: dict[tuple[str, int], npt.NDArray[np.uint8]] = {}
         self._buffers: dict[tuple[str, int], TensorBuffer] = {}
 
-    def buffer(self, name: str, *, written: bool = False) -> TensorBuffer:
-        """The buffer of a state; for doubled ones the one to read or to write."""
+    def buffer(
+        self, name: str, *, written: bool = False, batch: int | None = None
+    ) -> TensorBuffer:
+        """The buffer of a state; for doubled ones the one to read or to write.
+
+        `batch` takes only that many of its sequences.
+        """
         turn = (self.turn + written) % 2 if name in self.doubled else 0
-        return self._buffers[name, turn]
+        whole = self._buffers[name, turn]
+        if batch is None or batch == self.states[name].batch:
+            return whole
+        return TensorBuffer(whole.array[:batch])
 
     def logits_buffer(
         self, shape: tuple[int, ...], dtype: np.dtype[Any]

@@ -23,6 +23,7 @@ class State:
         dtype: element type.
         axis: the dimension that counts tokens; None for a recurrent state.
         is_local: a ring that holds only the last tokens of a sliding window.
+        batch: sequences in the leading dimension, where a step takes several.
     """
 
     name: str
@@ -30,6 +31,7 @@ class State:
     dtype: np.dtype[Any]
     axis: int | None
     is_local: bool = False
+    batch: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Step:
         logits: output name, or None for a prefill that has none.
         num_logits: positions that get logits, 1 (the last) or `length`.
         shapes: state name -> shape in this step.
+        batch: sequences that a call takes, all of them fed the same; the first counts.
     """
 
     key: str
@@ -52,6 +55,7 @@ class Step:
     logits: str | None
     num_logits: int
     shapes: Mapping[str, tuple[int, ...]]
+    batch: int = 1
 
 
 @dataclass(frozen=True, slots=True)

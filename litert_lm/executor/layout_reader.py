@@ -9,7 +9,14 @@ from typing import Any
 from litert_lm.bundle.tflite import Signature, Tensor, TfliteModel
 from litert_lm.errors import UnsupportedModelError
 from litert_lm.executor.layout import ModelLayout, Step
-from litert_lm.executor.signatures import Call, Feed, Role, classify, input_length
+from litert_lm.executor.signatures import (
+    Call,
+    Feed,
+    Role,
+    batch_size,
+    classify,
+    input_length,
+)
 from litert_lm.executor.state_reader import StateReader, Updates
 
 __all__ = ["MAIN", "read_layout"]
@@ -64,7 +71,7 @@ def _assemble(
     skipped = {**skipped, **dict.fromkeys(alien, "it has other states than decoding")}
     usable = [step for step in ordered if step.key not in alien]
     return ModelLayout(
-        states=reader.state.states(longest),
+        states=reader.state.states(longest, max(step.batch for step in usable)),
         decode=tuple(s for s in usable if s in decode),
         prefill=tuple(s for s in usable if s not in decode and s not in verify),
         verify=tuple(s for s in usable if s in verify),
@@ -92,6 +99,7 @@ class _Reader:
         length = input_length(signature, self.state.names)
         if length is None:
             raise UnsupportedModelError("no input tells how many tokens it takes")
+        batch = batch_size(signature, length, self.state.names)
         calls: list[Call] = []
         main = self._call(MAIN, signature, length, calls)
         calls.append(main)
@@ -113,12 +121,14 @@ class _Reader:
             logits=None if logits is None else logits.name,
             num_logits=0 if logits is None else _num_logits(logits),
             shapes=shapes,
+            batch=batch,
         )
 
     def _call(
         self, kind: str, signature: Signature, length: int, calls: list[Call]
     ) -> Call:
         """A call; the calls that make its inputs are appended to `calls` first."""
+        batch = batch_size(signature, length, self.state.names)
         feeds, links, states = [], {}, {}
         for tensor in signature.inputs:
             if tensor.name in self.state.names:
@@ -128,7 +138,9 @@ class _Reader:
             if link is not None:
                 links[tensor.name] = link
                 continue
-            feeds.append(self._feed(tensor, length, signature))
+            feed = self._feed(_one_of(batch, tensor), length, signature)
+            repeats = batch if feed.shape != tensor.shape else 1
+            feeds.append(replace(feed, shape=tensor.shape, batch=repeats))
         outputs = self.state.state_outputs(kind, signature)
         updates = self.updates[kind, signature.key]
         in_place = {
@@ -280,6 +292,13 @@ def _plain_feed(tensor: Tensor, length: int) -> Feed:
             f"bundle has no {_EMBEDDERS[role]} that makes them"
         )
     return Feed(tensor.name, role, tensor.shape, tensor.dtype)
+
+
+def _one_of(batch: int, tensor: Tensor) -> Tensor:
+    """An input as it would be for a batch of one."""
+    if batch > 1 and len(tensor.shape) > 1 and tensor.shape[0] == batch:
+        return tensor._replace(shape=(1, *tensor.shape[1:]))
+    return tensor
 
 
 def _num_logits(logits: Tensor) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 
 from litert_lm.bundle.tflite import Signature, Tensor
 
-__all__ = ["Call", "Feed", "Role", "classify", "input_length"]
+__all__ = ["Call", "Feed", "Role", "batch_size", "classify", "input_length"]
 
 
 class Role(enum.Enum):
@@ -42,7 +42,8 @@ class Feed:
 
     For a mask of sliding-window layers, `window` is the number of tokens that attention
     reaches back, itself included, and `ring` the length of the ring that holds them; 0
-    where the layers' caches hold the whole context.
+    where the layers' caches hold the whole context. `batch` is the leading dimension
+    where that counts sequences, which are all fed the same.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Feed:
     dtype: np.dtype[Any]
     window: int = 0
     ring: int = 0
+    batch: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,27 @@ def input_length(signature: Signature, skip: Iterable[str]) -> int | None:
     skipped = set(skip)
     inputs = [tensor for tensor in signature.inputs if tensor.name not in skipped]
     integers = [t for t in inputs if _is_integer(t) and 1 <= len(t.shape) <= 2]
-    for tensor in integers:
-        if not _is_batch(tensor):
-            return tensor.shape[-1]
-    floats = [t for t in inputs if t.type_code in (0, 1) and len(t.shape) in (3, 4)]
-    return min((t.shape[1] for t in floats if len(t.shape) == 3), default=None)
+    floats = [t for t in inputs if t.type_code in (0, 1) and len(t.shape) == 3]
+    single = [t.shape[-1] for t in integers if not _is_batch(t)]
+    shortest = sorted(t.shape[1] for t in floats)[:1]
+    batched = [t.shape[-1] for t in integers if _is_batch(t)]
+    return next(iter((*single, *shortest, *batched)), None)
+
+
+def batch_size(signature: Signature, length: int, skip: Iterable[str]) -> int:
+    """Number of sequences that one call takes: the leading dimension of its tokens.
+
+    `skip` names the state inputs.
+    """
+    skipped = set(skip)
+    sizes = [
+        tensor.shape[0]
+        for tensor in signature.inputs
+        if tensor.name not in skipped
+        and tensor.shape[1:2] == (length,)
+        and (len(tensor.shape) == 2 if _is_integer(tensor) else _is_embedding(tensor))
+    ]
+    return max(sizes, default=1)
 
 
 def classify(tensor: Tensor, length: int) -> Role:
@@ -132,6 +150,10 @@ def _classify_integer(name: str, shape: tuple[int, ...], length: int) -> Role:
 
 def _is_integer(tensor: Tensor) -> bool:
     return tensor.element_type.name in ("int32", "int64")
+
+
+def _is_embedding(tensor: Tensor) -> bool:
+    return len(tensor.shape) == 3 and "embed" in tensor.name.lower()
 
 
 def _is_batch(tensor: Tensor) -> bool:

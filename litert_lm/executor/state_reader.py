@@ -103,8 +103,8 @@ class StateReader:
         ]
         return max(lengths, default=0)
 
-    def states(self, step: Step) -> dict[str, State]:
-        """The states by name, shaped as in `step`."""
+    def states(self, step: Step, batch: int) -> dict[str, State]:
+        """The states by name, shaped as in `step` but for `batch` sequences."""
         dtypes = {
             tensor.name: tensor.dtype
             for _, signature in self.all_signatures
@@ -114,10 +114,11 @@ class StateReader:
         return {
             name: State(
                 name=name,
-                shape=shape,
+                shape=(batch, *shape[1:]) if batch > 1 else shape,
                 dtype=dtypes[name],
                 axis=self.axes[name],
                 is_local=self.is_local(name, shape, step.context),
+                batch=batch,
             )
             for name, shape in step.shapes.items()
         }
@@ -155,7 +156,7 @@ class StateReader:
                 shapes.add(tensors[name].shape)
                 widths |= {t.shape[-1] for t in tensors.values() if "mask" in t.name}
         dims = list(zip(*shapes, strict=False))
-        differing = [i for i, sizes in enumerate(dims) if len(set(sizes)) > 1]
+        differing = [i for i, sizes in enumerate(dims) if i and len(set(sizes)) > 1]
         if not differing:
             differing = [i for i, sizes in enumerate(dims) if sizes[0] in widths]
         return differing[0] if len(differing) == 1 else None

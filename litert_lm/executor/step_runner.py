@@ -67,6 +67,7 @@ class StepRunner:
         ]
         self._has_repeats = any(call.per_token for call in step.calls)
         self._logits = self._find_logits(models[step.main])
+        self._last = max(1, step.num_logits) - 1
 
     def _make_outputs(self, models: Sequence[CompiledModel]) -> None:
         for position, (call, model) in enumerate(
@@ -81,7 +82,7 @@ class StepRunner:
     def _stage(self, position: int, call: Call, model: CompiledModel) -> _Stage:
         specs = {spec.name: spec for spec in model.signatures[call.key].inputs}
         for name, state in call.states_in.items():
-            shape = state_shape(self._states[state], self.length)
+            shape = state_shape(self._states[state], self.length, self.step.batch)
             model.resize_input(call.key, name, shape)
         inputs, writers = {}, []
         for feed in call.feeds:
@@ -144,7 +145,7 @@ class StepRunner:
         if self._logits is None:
             raise ExecutionError(f"Signature {self.step.key!r} gives no logits.")
         array = cache.logits_buffer(self._logits.shape, self._logits.dtype).array
-        last: npt.NDArray[np.float32] = array.reshape(-1, array.shape[-1])[-1]
+        last: npt.NDArray[np.float32] = array.reshape(-1, array.shape[-1])[self._last]
         return last
 
     def set_cancellation(self, is_cancelled: Callable[[], bool] | None) -> None:
@@ -177,9 +178,9 @@ class StepRunner:
     def _bind(self, stage: _Stage, cache: KVCache) -> RunCall:
         inputs, outputs = dict(stage.inputs), dict(stage.outputs)
         for name, state in stage.call.states_in.items():
-            inputs[name] = cache.buffer(state)
+            inputs[name] = cache.buffer(state, batch=self.step.batch)
         for name, state in stage.call.states_out.items():
-            outputs[name] = cache.buffer(state, written=True)
+            outputs[name] = cache.buffer(state, written=True, batch=self.step.batch)
         if stage.call is self.step.calls[self.step.main] and self._logits:
             spec = self._logits
             outputs[spec.name] = cache.logits_buffer(spec.shape, spec.dtype)
