@@ -7,7 +7,7 @@ from pathlib import Path
 
 from litert_lm.errors import DownloadError, StorageError
 
-__all__ = ["check_sha256", "file_sha256"]
+__all__ = ["check_digest", "check_sha256", "file_sha256"]
 
 
 def file_sha256(path: Path) -> str:
@@ -21,7 +21,13 @@ def file_sha256(path: Path) -> str:
 
 def check_sha256(path: Path, wanted: str | None, what: str) -> None:
     """Raise DownloadError unless `wanted` is None or the file's SHA-256 in hex."""
-    if wanted is not None and (found := file_sha256(path)) != wanted.lower():
+    if wanted is not None:
+        check_digest(file_sha256(path), wanted, what)
+
+
+def check_digest(found: str, wanted: str | None, what: str) -> None:
+    """Raise DownloadError unless `wanted` is None or the same SHA-256, in hex."""
+    if wanted is not None and found != wanted.lower():
         raise DownloadError(
             f"{what} has SHA-256 {found} instead of {wanted}: it was replaced at its"
             " source or damaged on the way. Nothing of it is kept."

