@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from litert_lm._proto.llm_metadata_pb2 import LlmMetadata
     from litert_lm._proto.token_pb2 import TokenUnion
 
-_TURN_ENDS = ("<|im_end|>", "<end_of_turn>", "<turn|>", "<|eot_id|>", "<|end|>")
+TURN_ENDS = ("<|im_end|>", "<end_of_turn>", "<turn|>", "<|eot_id|>", "<|end|>")
+"""What ends a turn in the chat formats of the known model families."""
+
 _CONTROL_SPELLING = re.compile(r"<[^<>\s]+>")
 _THINK = "<think>"
 _NEEDS_TEMPLATE = ("lfm2", "minicpm5")
@@ -146,7 +148,7 @@ def _template(
             f"The chat template begins with the start token {config.bos_text!r}, "
             "which is put there anyway.",
         )
-    for text in _TURN_ENDS:
+    for text in TURN_ENDS:
         token_id = codec.token_to_id(text) if text in template else None
         if token_id is not None and (token_id,) not in config.stop_sequences:
             yield Finding(

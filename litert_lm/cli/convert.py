@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from litert_lm.cli import ui
+from litert_lm.convert import WEIGHT_KINDS, convert
 
 __all__ = ["add_conversion_options", "add_parser", "run"]
 
@@ -29,8 +30,8 @@ def add_conversion_options(parser: argparse.ArgumentParser) -> None:
     """Options that say how weights are converted; unset ones are left to the recipe."""
     parser.add_argument(
         "--weights",
-        choices=("int8", "int4", "f32"),
-        help="precision of the weights (default: int8)",
+        choices=WEIGHT_KINDS,
+        help=f"precision of the weights (default: {WEIGHT_KINDS[0]})",
     )
     parser.add_argument(
         "--context-length",
@@ -42,13 +43,11 @@ def add_conversion_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Convert and print the path."""
-    from litert_lm.convert import convert
-
     with ui.progress() as progress:
         convert(
             Path(args.source),
             Path(args.output),
-            weights=args.weights or "int8",
+            weights=args.weights or WEIGHT_KINDS[0],
             context_length=args.context_length,
             progress=progress,
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from litert_lm.config import SamplerConfig
+from litert_lm.config import Progress, SamplerConfig, no_progress
 
-__all__ = ["convert"]
+__all__ = ["WEIGHT_KINDS", "convert"]
+
+WEIGHT_KINDS = ("int8", "int4", "f32")
+"""Precisions of a conversion, the usual one first."""
 
 
 def convert(
@@ -19,7 +19,7 @@ def convert(
     weights: str = "int8",
     context_length: int | None = None,
     sampler: SamplerConfig | None = None,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress = no_progress,
 ) -> None:
     """Write a bundle with the weights, tokenizer and chat template of `source`.
 
@@ -35,7 +35,7 @@ def convert(
             trained for, at most 4096.
         sampler: default sampling, temperature 0 being greedy; None takes what the
             checkpoint recommends.
-        progress: called with what is being done and how much of it, 0 to 1.
+        progress: told of each stage.
 
     Raises:
         ModelNotFoundError: there is no such source.

@@ -15,6 +15,7 @@ from litert_lm.errors import ConversionError, ModelFileError, StorageError
 __all__ = [
     "Checkpoint",
     "FileRows",
+    "FloatArray",
     "JoinedRows",
     "Rows",
     "ScaledRows",

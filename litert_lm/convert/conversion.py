@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from litert_lm.bundle.writer import write_bundle
-from litert_lm.config import Progress, SamplerConfig, no_progress
+from litert_lm.config import Progress, SamplerConfig
+from litert_lm.convert import WEIGHT_KINDS
 from litert_lm.convert.checkpoint import Checkpoint
 from litert_lm.convert.gguf import open_gguf
 from litert_lm.convert.metadata import make_executor_metadata, make_llm_metadata
@@ -21,8 +22,6 @@ from litert_lm.errors import (
 )
 
 __all__ = ["convert_checkpoint", "open_source"]
-
-_KINDS = ("int8", "int4", "f32")
 
 
 def open_source(source: Path) -> Checkpoint:
@@ -56,27 +55,26 @@ def convert_checkpoint(
     weights: str,
     context_length: int | None,
     sampler: SamplerConfig | None,
-    progress: Progress | None,
+    progress: Progress,
 ) -> None:
     """Write `checkpoint` as a bundle; see `litert_lm.convert.convert`."""
     output = Path(output)
-    if weights not in _KINDS:
+    if weights not in WEIGHT_KINDS:
         raise InvalidArgumentError(
-            f"weights must be one of {', '.join(_KINDS)}, got {weights!r}."
+            f"weights must be one of {', '.join(WEIGHT_KINDS)}, got {weights!r}."
         )
     if output.is_dir():
         raise InvalidArgumentError(f"The output '{output}' is a folder; name a file.")
-    report = progress or no_progress
     with Spool(output.parent) as spool:
         built = build_model(
             checkpoint,
             weights=weights,
             context_length=context_length,
             spool=spool,
-            progress=lambda part: report("Converting weights", part),
+            progress=lambda part: progress("Converting weights", part),
         )
         _check_vocabulary(checkpoint, built)
-        _write(checkpoint, built, output, sampler, report, weights)
+        _write(checkpoint, built, output, sampler, progress, weights)
 
 
 def _check_vocabulary(checkpoint: Checkpoint, built: BuiltModel) -> None:
@@ -93,7 +91,7 @@ def _write(
     built: BuiltModel,
     output: Path,
     sampler: SamplerConfig | None,
-    report: Progress,
+    progress: Progress,
     weights: str,
 ) -> None:
     length = built.context_length
@@ -101,7 +99,7 @@ def _write(
         output,
         metadata=make_llm_metadata(checkpoint, length, sampler),
         tokenizer=(checkpoint.tokenizer.kind, checkpoint.tokenizer.data),
-        models={"prefill_decode": _reported(built, report)},
+        models={"prefill_decode": _reported(built, progress)},
         executor_metadata=make_executor_metadata(built.num_layers, length),
         system_metadata={"source": _readable(checkpoint.path), "weights": weights},
     )
@@ -112,11 +110,11 @@ def _readable(path: Path) -> str:
     return os.fsencode(path.name).decode("utf-8", "replace")
 
 
-def _reported(built: BuiltModel, report: Progress) -> Iterator[bytes | memoryview]:
+def _reported(built: BuiltModel, progress: Progress) -> Iterator[bytes | memoryview]:
     """The model's bytes, reporting how many are written."""
     total = built.file.num_bytes
     done = 0
     for chunk in built.file.chunks():
         yield chunk
         done += len(chunk)
-        report("Writing bundle", done / total)
+        progress("Writing bundle", done / total)

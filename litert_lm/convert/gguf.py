@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from litert_lm.convert.checkpoint import Checkpoint, FileRows, Rows, UnpermutedRows
+from litert_lm.convert.checkpoint import (
+    Checkpoint,
+    FileRows,
+    FloatArray,
+    Rows,
+    UnpermutedRows,
+)
 from litert_lm.convert.gguf_container import (
     GgufHeader,
     GgufTensor,
@@ -21,8 +27,6 @@ from litert_lm.convert.gguf_tokenizer import tokenizer_parts
 from litert_lm.errors import ConversionError, MissingExtraError, ModelFileError
 
 __all__ = ["open_gguf"]
-
-FloatArray = NDArray[np.float32]
 
 _TOP_NAMES = {
     "token_embd.weight": "model.embed_tokens.weight",

@@ -13,22 +13,15 @@ from litert_lm._proto.executor_metadata_pb2 import (
 )
 from litert_lm._proto.llm_metadata_pb2 import LlmMetadata
 from litert_lm._proto.sampler_parameters_pb2 import SamplerParameters
+from litert_lm.bundle.lint import TURN_ENDS
 from litert_lm.config import SamplerConfig
 from litert_lm.convert.checkpoint import Checkpoint
 from litert_lm.errors import ConversionError, InvalidArgumentError
 
 __all__ = ["make_executor_metadata", "make_llm_metadata"]
 
-# Tokens that end a turn in the chat formats of the known model families.
-_TURN_ENDS = (
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|end|>",
-    "<end_of_turn>",
-    "<|end_of_text|>",
-    "<|endoftext|>",
-    "</s>",
-)
+# Turns may also end with the token that ends a text.
+_ENDS = (*TURN_ENDS, "<|end_of_text|>", "<|endoftext|>", "</s>")
 _THINK = ("<think>", "</think>")
 # transformers samples from so many tokens where generation_config.json is silent.
 _DEFAULT_TOP_K = 50
@@ -63,7 +56,7 @@ def _stop_ids(checkpoint: Checkpoint) -> list[int]:
     """The checkpoint's own stop ids, then the turn ends that its template writes."""
     template = checkpoint.chat_template or ""
     pieces = checkpoint.tokenizer.pieces
-    ends = [pieces[end] for end in _TURN_ENDS if end in template and end in pieces]
+    ends = [pieces[end] for end in _ENDS if end in template and end in pieces]
     return list(dict.fromkeys([*checkpoint.tokenizer.stop_ids, *ends]))
 
 

@@ -9,14 +9,13 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from numpy.typing import NDArray
 
+from litert_lm.convert.checkpoint import FloatArray
 from litert_lm.convert.tflite import ArrayPayload, Payload
 from litert_lm.errors import InvalidArgumentError
 
 __all__ = ["Weight", "pack_int4", "quantize_int4", "quantize_int8", "weight_of"]
 
 INT4_BLOCK = 32
-
-FloatArray = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from litert_lm.config import SamplerConfig
+from litert_lm.convert import WEIGHT_KINDS
 from litert_lm.errors import InvalidArgumentError, ModelFileError, ModelNotFoundError
 
 __all__ = ["Recipe", "load_recipe", "read_recipe", "recipe_names"]
 
 _FOLDER = Path(__file__).resolve().parents[1] / "models"
 _FILE = "recipe.toml"
-_KINDS = ("int8", "int4", "f32")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -93,7 +93,7 @@ def _check(path: Path, name: str, value: Any) -> None:
     if name == "context_length":
         is_right = isinstance(value, int) and value > 0
     elif name == "weights":
-        is_right = value in _KINDS
+        is_right = value in WEIGHT_KINDS
     elif name.endswith("sha256"):
         is_right = is_text and _SHA256.fullmatch(value) is not None
     else:

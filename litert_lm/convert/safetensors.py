@@ -11,14 +11,12 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from litert_lm.convert.checkpoint import Checkpoint, FileRows, Rows
+from litert_lm.convert.checkpoint import Checkpoint, FileRows, FloatArray, Rows
 from litert_lm.convert.hf_tokenizer import chat_template, read_tokenizer
 from litert_lm.convert.json_file import read_json
 from litert_lm.errors import ConversionError, ModelFileError, StorageError
 
 __all__ = ["open_safetensors"]
-
-FloatArray = NDArray[np.float32]
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
