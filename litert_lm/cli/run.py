@@ -200,8 +200,9 @@ def _stream(
 
 def _options(args: argparse.Namespace, engine: Engine) -> dict[str, Any]:
     """The options that were given, under the names of `generate_stream`."""
+    limit = args.max_new_tokens
     return {
-        "max_new_tokens": args.max_new_tokens or engine.executor.context_length,
+        "max_new_tokens": engine.executor.context_length if limit is None else limit,
         "temperature": args.temperature,
         "top_k": args.top_k,
         "top_p": args.top_p,

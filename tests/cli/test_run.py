@@ -57,6 +57,14 @@ def test_limits(
     assert command("run", speaker("xyz", END), ">", *options).out == text + "\n"
 
 
+def test_a_limit_of_no_tokens_is_a_wrong_argument(
+    command: Command, speaker: Speaker
+) -> None:
+    done = command("run", speaker("xyz", END), ">", "--max-new-tokens", 0)
+    assert (done.code, done.out) == (2, "")
+    assert "max_new_tokens must be at least 1" in done.err
+
+
 def test_sampling_options_reach_the_model(
     command: Command, make_echo_bundle: Callable[..., Path], quick_first_load: None
 ) -> None:
