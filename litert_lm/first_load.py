@@ -26,7 +26,6 @@ from litert_lm.bundle.bundle import Bundle
 from litert_lm.config import Progress, no_progress
 from litert_lm.executor.facts import ModelFacts
 from litert_lm.executor.opening import ExecutorOptions
-from litert_lm.executor.probe import examine
 from litert_lm.tokenizer import load_tokenizer
 
 __all__ = ["first_load"]
@@ -183,6 +182,8 @@ def _examine_all(
     report: Callable[[ModelFacts], None] | None = None,
 ) -> ModelFacts:
     """Load the tokenizer and the model, and use both."""
+    from litert_lm.executor.probe import examine  # most loads are not the first
+
     tokenizer = load_tokenizer(*bundle.tokenizer_section())
     tokenizer.decode(tokenizer.encode(_SAMPLE_TEXT))
     return examine(bundle, options, progress, report)

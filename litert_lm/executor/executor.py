@@ -41,6 +41,8 @@ class Executor:
         context_length: limit on the entries of a cache, at most the layout's.
 
     Attributes:
+        layout, is_resizable, context_length: as above.
+        vocab_size: number of logits.
         pad_id: token id in padding rows.
     """
 

@@ -23,7 +23,13 @@ from litert_lm.executor.facts import ModelFacts
 from litert_lm.executor.layout import ModelLayout
 from litert_lm.executor.layout_reader import MAIN, read_layout
 
-__all__ = ["ExecutorOptions", "known_facts", "layout_of", "open_executor"]
+__all__ = [
+    "ExecutorOptions",
+    "known_facts",
+    "layout_of",
+    "model_sections",
+    "open_executor",
+]
 
 MODEL_TYPES = (MAIN, "embedder", "per_layer_embedder", "aux")
 _DEFAULT_CONTEXT = 4096  # tokens, for models whose states do not limit it

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from litert_lm.bundle.calls import CALLS
 from litert_lm.bundle.columns import Column
 from litert_lm.bundle.tflite import Signature, TfliteModel
-from litert_lm.bundle.verify import CALLS
 from litert_lm.errors import UnsupportedModelError
 from litert_lm.executor.extents import CACHE, Extent, size
 from litert_lm.executor.layout import ModelLayout, Step
