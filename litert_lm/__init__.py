@@ -12,19 +12,30 @@ if TYPE_CHECKING:
     from litert_lm.config import Backend, SamplerConfig
     from litert_lm.engine import Engine
     from litert_lm.errors import LiteRtLmError
-    from litert_lm.generate.response import FinishReason, GenerateResponse
+    from litert_lm.generate.response import (
+        CandidateToken,
+        FinishInfo,
+        FinishReason,
+        GenerateResponse,
+        PromptInfo,
+        SequenceOutput,
+    )
     from litert_lm.results import BenchmarkInfo, Responses
     from litert_lm.session import Session
 
 __all__ = [
     "Backend",
     "BenchmarkInfo",
+    "CandidateToken",
     "Engine",
+    "FinishInfo",
     "FinishReason",
     "GenerateResponse",
     "LiteRtLmError",
+    "PromptInfo",
     "Responses",
     "SamplerConfig",
+    "SequenceOutput",
     "Session",
     "__version__",
 ]
@@ -34,12 +45,16 @@ __version__ = "0.1.0"
 _HOMES = {
     "Backend": "litert_lm.config",
     "BenchmarkInfo": "litert_lm.results",
+    "CandidateToken": "litert_lm.generate.response",
     "Engine": "litert_lm.engine",
+    "FinishInfo": "litert_lm.generate.response",
     "FinishReason": "litert_lm.generate.response",
     "GenerateResponse": "litert_lm.generate.response",
     "LiteRtLmError": "litert_lm.errors",
+    "PromptInfo": "litert_lm.generate.response",
     "Responses": "litert_lm.results",
     "SamplerConfig": "litert_lm.config",
+    "SequenceOutput": "litert_lm.generate.response",
     "Session": "litert_lm.session",
 }
 
