@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from litert_lm.hub.store import ModelStore
+
+BUNDLE = b"LITERTLM and the rest"
 
 
 @dataclass
@@ -67,24 +71,50 @@ class FileServer:
         return int(wanted.removeprefix("bytes=").rstrip("-"))
 
 
-@pytest.fixture
-def server() -> Iterator[FileServer]:
-    state = FileServer(bytes(range(256)) * 4000)
+class Site(Protocol):
+    """What answers the requests of a local server; learns its port from it."""
+
+    port: int
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        """Write the response to one request."""
+
+
+@contextmanager
+def serving(site: Site) -> Iterator[None]:
+    """A server of this machine that answers with `site` while the block runs."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            state.answer(self)
+            site.answer(self)
+
+        do_HEAD = do_GET
 
         def log_message(self, format: str, *args: object) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        state.port = http.server_port
+        site.port = http.server_port
         thread = threading.Thread(target=http.serve_forever, args=(0.02,))
         thread.start()
-        yield state
+        yield
         http.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    site = FileServer(bytes(range(256)) * 4000)
+    with serving(site):
+        yield site
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A file that passes for a bundle where nobody reads on."""
+    path = tmp_path / "My model.litertlm"
+    path.write_bytes(BUNDLE)
+    return path
 
 
 @pytest.fixture

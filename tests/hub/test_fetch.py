@@ -24,16 +24,7 @@ from litert_lm.errors import (
 from litert_lm.hub.fetch import pull
 from litert_lm.hub.store import ModelStore
 
-from .conftest import FileServer
-
-BUNDLE = b"LITERTLM and the rest"
-
-
-@pytest.fixture
-def bundle(tmp_path: Path) -> Path:
-    path = tmp_path / "My model.litertlm"
-    path.write_bytes(BUNDLE)
-    return path
+from .conftest import BUNDLE, FileServer
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+
+from .conftest import serving
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 SCRIPT = """
@@ -82,24 +83,9 @@ class Hub:
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    state = Hub({"README.md": b"x", "m.litertlm": b"LITERTLM"})
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            state.answer(self)
-
-        do_HEAD = do_GET
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        state.port = http.server_port
-        thread = threading.Thread(target=http.serve_forever, args=(0.02,))
-        thread.start()
-        yield state
-        http.shutdown()
-        thread.join()
+    site = Hub({"README.md": b"x", "m.litertlm": b"LITERTLM"})
+    with serving(site):
+        yield site
 
 
 def fetch(hub: Hub, source: str, home: Path, **environment: str) -> str:
