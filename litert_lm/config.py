@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import abc
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from litert_lm.errors import InvalidArgumentError
+from litert_lm.errors import InvalidArgumentError, shown
 
 __all__ = [
     "CPU",
@@ -19,9 +20,14 @@ __all__ = [
     "SamplerConfig",
     "TextCodec",
     "check_count",
+    "check_flag",
     "check_number",
     "no_progress",
 ]
+
+_MAX_THREADS = 1024  # with tens of thousands the C library fails in odd places
+_MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
+_MAX_FLOAT = sys.float_info.max
 
 Progress = Callable[[str, float], None]
 """Told what is being done and which fraction, 0..1, of it is."""
@@ -75,7 +81,7 @@ class CPU(Backend):
     huge_pages: bool = False
 
     def __post_init__(self) -> None:
-        check_count("thread_count", self.thread_count, minimum=1)
+        check_count("thread_count", self.thread_count, 1, _MAX_THREADS)
 
     def get_name(self) -> str:
         return "cpu"
@@ -134,14 +140,28 @@ class SamplerConfig:
         check_count("seed", self.seed)
 
 
-def check_count(name: str, value: object, minimum: int | None = None) -> None:
-    """Raise InvalidArgumentError unless `value` is None or an int >= `minimum`."""
+def check_count(
+    name: str, value: object, minimum: int = _MIN_INT64, maximum: int = _MAX_INT64
+) -> None:
+    """Raise InvalidArgumentError unless `value` is None or an int in the range."""
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidArgumentError(f"{name} must be a whole number, got {value!r}.")
-    if minimum is not None and value < minimum:
-        raise InvalidArgumentError(f"{name} must be at least {minimum}, got {value}.")
+        raise InvalidArgumentError(
+            f"{name} must be a whole number, got {shown(value)}."
+        )
+    if value < minimum:
+        least = "fit into int64" if minimum == _MIN_INT64 else f"be at least {minimum}"
+        raise InvalidArgumentError(f"{name} must {least}, got {shown(value)}.")
+    if value > maximum:
+        most = "fit into int64" if maximum == _MAX_INT64 else f"be at most {maximum}"
+        raise InvalidArgumentError(f"{name} must {most}, got {shown(value)}.")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise InvalidArgumentError unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(f"{name} must be True or False, got {shown(value)}.")
 
 
 def check_number(name: str, value: object, low: float, high: float) -> None:
@@ -149,7 +169,9 @@ def check_number(name: str, value: object, low: float, high: float) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidArgumentError(f"{name} must be a number, got {value!r}.")
-    if not math.isfinite(value) or not low <= value <= high:
+        raise InvalidArgumentError(f"{name} must be a number, got {shown(value)}.")
+    if not low <= value <= min(high, _MAX_FLOAT):
         bounds = f"at least {low:g}" if math.isinf(high) else f"in {low:g}..{high:g}"
-        raise InvalidArgumentError(f"{name} must be finite and {bounds}, got {value}.")
+        raise InvalidArgumentError(
+            f"{name} must be finite and {bounds}, got {shown(value)}."
+        )

@@ -17,9 +17,15 @@ from litert_lm.config import (
     Progress,
     SamplerConfig,
     check_count,
+    check_flag,
     no_progress,
 )
-from litert_lm.errors import BackendError, InvalidArgumentError, SessionStateError
+from litert_lm.errors import (
+    BackendError,
+    InvalidArgumentError,
+    SessionStateError,
+    shown,
+)
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.opening import (
     ExecutorOptions,
@@ -34,6 +40,7 @@ from litert_lm.tokenizer import Tokenizer, load_tokenizer
 __all__ = ["Engine"]
 
 _CPU = Backend.CPU()
+_BACKENDS = (Backend.CPU, Backend.GPU, Backend.NPU)
 
 # Official parameters that ask for what does not exist here yet; None and False are
 # accepted, because that is what they mean.
@@ -93,12 +100,13 @@ class Engine:
     ) -> None:
         given = locals()
         for name in _NOT_YET:
-            if given[name]:
-                raise InvalidArgumentError(
-                    f"{name}={given[name]!r} is not supported yet; leave it out."
-                )
+            _check_unset(name, given[name])
         begin = time.perf_counter()
         check_count("max_num_tokens", max_num_tokens, minimum=1)
+        if progress is not None and not callable(progress):
+            raise InvalidArgumentError(
+                f"progress must be callable, got {shown(progress)}."
+            )
         self.backend = _instance(backend)
         self._lock = threading.Lock()
         self._is_closed = False
@@ -156,11 +164,9 @@ class Engine:
             lora_config, enable_speculative_decoding: not supported, None or False.
         """
         self.check_open()
-        if lora_config or enable_speculative_decoding:
-            raise InvalidArgumentError(
-                "lora_config and enable_speculative_decoding are not supported yet; "
-                "leave them out."
-            )
+        _check_unset("lora_config", lora_config)
+        _check_unset("enable_speculative_decoding", enable_speculative_decoding)
+        check_flag("apply_prompt_template", apply_prompt_template)
         return Session(
             self,
             apply_prompt_template=apply_prompt_template,
@@ -218,11 +224,18 @@ def _load_texts(bundle: Bundle) -> tuple[Tokenizer, ModelConfig]:
 
 def _instance(backend: object) -> Backend:
     """The backend; a class stands for an instance with its defaults."""
-    if isinstance(backend, type) and issubclass(backend, Backend):
-        return backend()
-    if not isinstance(backend, Backend):
+    if isinstance(backend, type) and backend in _BACKENDS:
+        backend = backend()
+    if not isinstance(backend, _BACKENDS):
         raise BackendError(
-            f"{backend!r} is no backend; use Backend.CPU(), Backend.GPU() or "
+            f"{shown(backend)} is no backend; use Backend.CPU(), Backend.GPU() or "
             "Backend.NPU()."
         )
     return backend
+
+
+def _check_unset(name: str, value: object) -> None:
+    if value is not None and value is not False:
+        raise InvalidArgumentError(
+            f"{name}={shown(value)} is not supported yet; leave it out."
+        )

@@ -23,6 +23,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+_MAX_SHOWN = 100  # characters
+
 
 class LiteRtLmError(RuntimeError):
     """Base class; catches everything this package raises on purpose.
@@ -125,3 +127,13 @@ class StorageError(LiteRtLmError):
 
     grpc_status = "RESOURCE_EXHAUSTED"
     http_status = 507
+
+
+def shown(value: object) -> str:
+    """`value` as messages name it: on one short line, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # numbers with too many digits, and classes of the caller's
+        return f"a {type(value).__name__} that cannot be shown"
+    text = " ".join(text.split())
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

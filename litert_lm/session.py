@@ -16,6 +16,7 @@ from litert_lm.errors import (
     InvalidArgumentError,
     PromptTooLongError,
     SessionStateError,
+    shown,
 )
 from litert_lm.generate.answers import Answers
 from litert_lm.generate.decoding import Decoding, decode
@@ -323,8 +324,10 @@ class Session:
 
 def _texts(name: str, values: object) -> list[str]:
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InvalidArgumentError(f"{name} must be a list of texts, got {values!r}.")
+        raise InvalidArgumentError(
+            f"{name} must be a list of texts, got {shown(values)}."
+        )
     for value in values:
         if not isinstance(value, str):
-            raise InvalidArgumentError(f"{name} must hold texts, got {value!r}.")
+            raise InvalidArgumentError(f"{name} must hold texts, got {shown(value)}.")
     return list(values)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from litert_lm.config import Progress, no_progress
-from litert_lm.errors import StorageError
+from litert_lm.errors import InvalidArgumentError, StorageError, shown
 
 __all__ = ["MEMORY", "NO_CACHE", "CacheDirectory"]
 
@@ -45,6 +45,10 @@ class CacheDirectory:
     """
 
     def __init__(self, cache_dir: str | None, model_path: Path) -> None:
+        if not isinstance(cache_dir, str | None):
+            raise InvalidArgumentError(
+                f"cache_dir must be a str or None, got {shown(cache_dir)}."
+            )
         self.weights: Path | str | None
         default = _writable(_default_folder())
         if cache_dir in (NO_CACHE, MEMORY):
@@ -57,7 +61,7 @@ class CacheDirectory:
             folder = _writable(wanted)
             if folder is None:
                 raise StorageError(
-                    f"The cache folder {wanted} cannot be written; pass another "
+                    f"The cache folder {str(wanted)!r} cannot be written; pass another "
                     f"cache_dir, or {MEMORY!r} to keep packed weights in memory."
                 )
         self.weights = MEMORY if folder is None else folder
@@ -135,17 +139,24 @@ def _cpu_features() -> str:
     return "\n".join(sorted({line for line in lines if line.startswith(marks)}))
 
 
-def _default_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+def _default_folder() -> Path | None:
+    """None where the user has no home."""
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        return None
     return Path(base) / "litert_lm"
 
 
-def _writable(folder: Path) -> Path | None:
+def _writable(folder: Path | None) -> Path | None:
+    # LiteRT's options cannot hold a path with a line break.
+    if folder is None or "\n" in str(folder):
+        return None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 

@@ -53,7 +53,8 @@ class CompileOptions:
         """LiteRT's opaque options: identifier -> TOML text."""
         cpu = f"num_threads = {self.num_threads}\n"
         if self.weight_cache is not None:
-            cpu += f"weight_cache_file_path = {json.dumps(self.weight_cache)}\n"
+            # LiteRT's reader takes what is between the quotes as it is.
+            cpu += f'weight_cache_file_path = "{self.weight_cache}"\n'
         run = "error_reporter_mode = 2\n"  # keep messages for error_text()
         if self.signatures is not None:
             run += f"selected_signature_keys = {json.dumps(list(self.signatures))}\n"

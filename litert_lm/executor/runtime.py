@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes as c
 import functools
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -225,8 +226,9 @@ class Library:
 
     def add_payload(self, options: c.c_void_p, identifier: str, text: str) -> None:
         """Attach TOML `text` to compile options; LiteRT frees its copy by itself."""
-        memory = _LIBC.malloc(len(text.encode()) + 1)
-        c.memmove(memory, text.encode() + b"\0", len(text.encode()) + 1)
+        data = os.fsencode(text) + b"\0"  # it may hold a path in any encoding
+        memory = _LIBC.malloc(len(data))
+        c.memmove(memory, data, len(data))
         free = c.cast(_LIBC.free, c.c_void_p)
         payload = self.create("CreateOpaqueOptions", identifier.encode(), memory, free)
         self.call("AddOpaqueOptions", options, payload)
@@ -288,7 +290,7 @@ def _library_path() -> Path:
 def _option(tag: int, value: int | str) -> _EnvironmentOption:
     option = _EnvironmentOption(tag=tag)
     if isinstance(value, str):
-        option.any.type, option.any.value.s = _ANY_STRING, value.encode()
+        option.any.type, option.any.value.s = _ANY_STRING, os.fsencode(value)
     else:
         option.any.type, option.any.value.i = _ANY_INT, value
     return option

@@ -6,11 +6,13 @@ Field names, ranges and defaults are those of the vLLM Generate schema; None is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
+from itertools import islice
 
-from litert_lm.config import check_count, check_number
-from litert_lm.errors import InvalidArgumentError
+from litert_lm.config import check_count, check_flag, check_number
+from litert_lm.errors import InvalidArgumentError, shown
 
 __all__ = ["DEFAULT_MAX_NEW_TOKENS", "GenerateRequest", "Prompt"]
 
@@ -18,7 +20,9 @@ Prompt = str | Sequence[int]
 
 DEFAULT_MAX_NEW_TOKENS = 20  # StoppingCriteria.max_new_tokens when unset
 MAX_TEMPERATURE = 2.0
-_INT64 = 1 << 63
+# A set has no order, and a mapping is rarely meant.
+_NO_LISTS = (str, bytes, bytearray, Set, Mapping)
+_MAX_ITEMS = 1 << 22  # of a list; no context holds as many tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,15 +88,10 @@ class GenerateRequest:
         check_number("top_p", self.top_p, math.nextafter(0.0, 1.0), 1.0)
         check_number("min_p", self.min_p, 0.0, 1.0)
         check_count("seed", self.seed)
-        if self.seed is not None and not -_INT64 <= self.seed < _INT64:
-            raise InvalidArgumentError(f"seed must fit into int64, got {self.seed}.")
         check_count("max_new_tokens", self.max_new_tokens, minimum=1)
         check_count("min_new_tokens", self.min_new_tokens, minimum=0)
         for name in ("include_stop_strings", "ignore_eos", "output_logprobs"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidArgumentError(
-                    f"{name} must be True or False, got {getattr(self, name)!r}."
-                )
+            check_flag(name, getattr(self, name))
         if "" in self.stop_strings:
             raise InvalidArgumentError(
                 "stop_strings holds an empty string, which would stop at once; "
@@ -114,7 +113,7 @@ class GenerateRequest:
             wrong = next((i for i in ids if not 0 <= i < vocab_size), None)
             if wrong is not None:
                 raise InvalidArgumentError(
-                    f"{name} holds token id {wrong}; this model has ids 0 to "
+                    f"{name} holds token id {shown(wrong)}; this model has ids 0 to "
                     f"{vocab_size - 1}."
                 )
 
@@ -133,21 +132,38 @@ def _checked_prompt(prompt: object) -> Prompt:
 
 
 def _as_tuple(name: str, values: object, kind: type) -> tuple[object, ...]:
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    if isinstance(values, _NO_LISTS) or not isinstance(values, Iterable):
         raise InvalidArgumentError(
-            f"{name} must be a list of {kind.__name__}, got {values!r}."
+            f"{name} must be a list of {kind.__name__}, got {shown(values)}."
         )
-    items = tuple(_plain(value) for value in values)
-    for item in items:
-        if not isinstance(item, kind) or isinstance(item, bool):
-            raise InvalidArgumentError(
-                f"{name} must hold {kind.__name__} values, got {item!r}."
-            )
+    return tuple(_plain(name, item, kind) for item in _items(name, values))
+
+
+def _items(name: str, values: Iterable[object]) -> tuple[object, ...]:
+    try:
+        items = tuple(islice(values, _MAX_ITEMS + 1))
+    except TypeError as error:  # an array without dimensions
+        raise InvalidArgumentError(
+            f"{name} must be a list, got {shown(values)}."
+        ) from error
+    if len(items) > _MAX_ITEMS:
+        raise InvalidArgumentError(f"{name} has more than {_MAX_ITEMS} items.")
     return items
 
 
-def _plain(value: object) -> object:
-    """numpy integers as int; everything else as it is."""
-    if not isinstance(value, int) and hasattr(value, "__index__"):
-        return value.__index__()
-    return value
+def _plain(name: str, item: object, kind: type) -> object:
+    """The item as a plain str or int; numpy's integers are taken."""
+    if isinstance(item, kind) and not isinstance(item, bool):
+        return item
+    try:
+        if kind is int and not isinstance(item, bool):
+            return operator.index(item)  # type: ignore[arg-type]
+    except Exception as error:  # a class of the caller's decides which
+        raise _wrong_item(name, item, kind) from error
+    raise _wrong_item(name, item, kind)
+
+
+def _wrong_item(name: str, item: object, kind: type) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{name} must hold {kind.__name__} values, got {shown(item)}."
+    )

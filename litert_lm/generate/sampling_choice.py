@@ -8,6 +8,7 @@ import numpy as np
 
 from litert_lm.bundle.metadata import SamplerDefaults
 from litert_lm.config import SamplerConfig
+from litert_lm.errors import InvalidArgumentError, shown
 from litert_lm.generate.request import GenerateRequest
 
 __all__ = ["SamplingChoice", "make_rng", "session_choice"]
@@ -42,6 +43,10 @@ def session_choice(
     choice = _bundle_choice(defaults)
     if config is None:
         return choice
+    if not isinstance(config, SamplerConfig):
+        raise InvalidArgumentError(
+            f"sampler_config must be a SamplerConfig, got {shown(config)}."
+        )
     names = ("temperature", "top_k", "top_p")
     values = {name: getattr(config, name) for name in names}
     given = {name: value for name, value in values.items() if value is not None}

@@ -5,9 +5,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Protocol
 
-from litert_lm.errors import InvalidArgumentError, LiteRtLmError, ModelFileError
+from litert_lm.errors import (
+    InvalidArgumentError,
+    LiteRtLmError,
+    ModelFileError,
+    shown,
+)
 from litert_lm.tokenizer.pieces import PieceTable
 
 __all__ = [
@@ -17,6 +23,8 @@ __all__ = [
     "check_token_ids",
     "native_errors",
 ]
+
+_MAX_IDS = 1 << 24  # far more than any context holds
 
 
 class Tokenizer(Protocol):
@@ -84,15 +92,17 @@ def check_text(text: object) -> str:
 def check_token_ids(token_ids: Sequence[int], vocab_size: int) -> list[int]:
     """Return `token_ids` as ints in 0..vocab_size-1, else InvalidArgumentError."""
     try:
-        ids = list(map(operator.index, token_ids))
+        ids = list(map(operator.index, islice(token_ids, _MAX_IDS + 1)))
     except TypeError as error:
         raise InvalidArgumentError(
-            f"Token ids must be a sequence of whole numbers, got {token_ids!r:.80}."
+            f"Token ids must be a sequence of whole numbers, got {shown(token_ids)}."
         ) from error
+    if len(ids) > _MAX_IDS:
+        raise InvalidArgumentError(f"More than {_MAX_IDS} token ids are given.")
     if ids and (min(ids) < 0 or max(ids) >= vocab_size):
         bad = next(i for i in ids if not 0 <= i < vocab_size)
         raise InvalidArgumentError(
-            f"Token id {bad} is out of range: this tokenizer has ids 0 to "
+            f"Token id {shown(bad)} is out of range: this tokenizer has ids 0 to "
             f"{vocab_size - 1}."
         )
     return ids
