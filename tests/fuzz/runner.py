@@ -142,13 +142,16 @@ class _Child:
         self._pid = os.fork()
         if self._pid == 0:
             self._live(work, writer)
+        with contextlib.suppress(OSError):  # whichever of the two comes first
+            os.setpgid(self._pid, self._pid)
         os.close(writer)
 
     def _live(self, work: Callable[[Any], object], writer: int) -> None:
         """The child's life; never returns."""
         status = 1
         try:
-            os.setpgid(0, 0)
+            with contextlib.suppress(OSError):
+                os.setpgid(0, 0)
             nothing = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(nothing, stream)
