@@ -38,6 +38,8 @@ _WORDS = {
     _MEMORY: ("peak memory", "MB", 1e-6),
 }
 
+_LOG: dict[str, Any] = {"file": sys.stderr, "flush": True}
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -92,12 +94,12 @@ def main() -> None:
     """Measure and print."""
     args = _arguments()
     environments = [Environment(peer, args.folder) for peer in (OFFICIAL, OURS)]
-    lines = [
-        line
-        for contender in _contenders(args)
-        for threads in args.threads
-        for line in _measure(environments, contender, threads, args)
-    ]
+    lines: list[Line] = []
+    for contender in _contenders(args):
+        for threads in args.threads:
+            for line in _measure(environments, contender, threads, args):
+                print(f"{_WORDS[line.measure][0]}: {median(line.ratios):.2f}", **_LOG)
+                lines.append(line)
     if args.output == "json":
         print(json.dumps(_as_json(lines), indent=2))
     else:
@@ -230,11 +232,7 @@ def _note(
     contender: Contender, threads: int, scenario: str, number: int, rounds: int
 ) -> None:
     what = f"round {number} of {rounds}" if number else "warm-up"
-    print(
-        f"{contender.name}, {threads} threads, {scenario}: {what}",
-        file=sys.stderr,
-        flush=True,
-    )
+    print(f"{contender.name}, {threads} threads, {scenario}: {what}", **_LOG)
 
 
 def _markdown(lines: Sequence[Line]) -> Iterator[str]:

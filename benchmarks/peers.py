@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -19,13 +21,19 @@ _TIMEOUT_S = 900  # the first run of a large model packs its weights
 
 @dataclass(frozen=True)
 class Peer:
-    """A runtime and what pip installs for it."""
+    """A runtime and what pip installs for it.
+
+    Attributes:
+        package: a package that is copied when measuring begins and used from there, so
+            that edits meanwhile do not count.
+    """
 
     name: str
     requirements: Sequence[str]
+    package: Path | None = None
 
 
-OURS = Peer("ours", ["--editable", str(CHECKOUT)])
+OURS = Peer("ours", ["--editable", str(CHECKOUT)], CHECKOUT / "litert_lm")
 OFFICIAL = Peer("official", ["litert-lm-api==0.18.1"])
 
 
@@ -43,6 +51,9 @@ class Environment:
         scripts = "Scripts" if sys.platform == "win32" else "bin"
         self._python = self._folder / "env" / scripts / "python"
         self._install()
+        self._variables = dict(os.environ)
+        if peer.package is not None:
+            self._variables["PYTHONPATH"] = str(self._copy(peer.package))
 
     def _install(self) -> None:
         mark = self._folder / "installed"
@@ -55,6 +66,14 @@ class Environment:
         subprocess.run([*pip, *self.peer.requirements], check=True)
         mark.write_text(wanted)
 
+    def _copy(self, package: Path) -> Path:
+        """The folder with a fresh copy of the package in it."""
+        source = self._folder / "source"
+        shutil.rmtree(source, ignore_errors=True)
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(package, source / package.name, ignore=ignored)
+        return source
+
     def measure(self, job: dict[str, Any]) -> dict[str, float]:
         """What the worker answers to a job."""
         cache = self._folder / "cache"
@@ -62,6 +81,7 @@ class Environment:
         text = json.dumps({**job, "cache_dir": str(cache)})
         child = subprocess.run(
             [str(self._python), "-P", str(WORKER), text],
+            env=self._variables,
             cwd=self._folder,  # not the checkout, whose package has the same name
             capture_output=True,
             text=True,
