@@ -65,18 +65,28 @@ def _scaled(
     scaling: Scaling | None,
     factors: NDArray[np.float32] | None,
 ) -> Rope:
-    base = _base_frequencies(head_dim, theta)
+    base = _Base(_base_frequencies(head_dim, theta), head_dim, theta, max_positions)
     if factors is not None:
-        return Rope(base / factors)
+        return Rope(base.inv_freq / factors)
     kind = _kind(scaling)
     if scaling is None or kind == "default":
-        return Rope(base)
+        return Rope(base.inv_freq)
     if kind not in _SCALINGS:
         raise ConversionError(
             f"RoPE scaling {kind!r} is not supported; supported are "
             f"default, {', '.join(_SCALINGS)}."
         )
-    return _SCALINGS[kind](base, head_dim, theta, max_positions, scaling)
+    return _SCALINGS[kind](base, scaling)
+
+
+@dataclass(frozen=True, eq=False)
+class _Base:
+    """What a scaling starts from: frequencies f32[D / 2], and how they came about."""
+
+    inv_freq: NDArray[np.float32]
+    head_dim: int
+    theta: float
+    max_positions: int
 
 
 def _base_frequencies(head_dim: int, theta: float) -> NDArray[np.float32]:
@@ -108,73 +118,56 @@ def _number(scaling: Scaling, name: str, default: float | None = None) -> float:
     return float(value)
 
 
-def _linear(
-    base: NDArray[np.float32],
-    head_dim: int,
-    theta: float,
-    max_positions: int,
-    scaling: Scaling,
-) -> Rope:
+def _linear(base: _Base, scaling: Scaling) -> Rope:
     """Positions divided by one factor."""
-    return Rope(base / np.float32(_number(scaling, "factor")))
+    return Rope(base.inv_freq / np.float32(_number(scaling, "factor")))
 
 
-def _llama3(
-    base: NDArray[np.float32],
-    head_dim: int,
-    theta: float,
-    max_positions: int,
-    scaling: Scaling,
-) -> Rope:
+def _llama3(base: _Base, scaling: Scaling) -> Rope:
     """Llama 3.1: long waves are stretched, short ones kept, those between blended."""
     factor = np.float32(_number(scaling, "factor"))
     low = _number(scaling, "low_freq_factor")
     high = _number(scaling, "high_freq_factor")
-    original = _number(scaling, "original_max_position_embeddings", max_positions)
+    original = _original(base, scaling)
     if high <= low:
         raise ConversionError(
             f"RoPE scaling needs high_freq_factor above low_freq_factor, got {high:g} "
             f"and {low:g}."
         )
-    waves = np.float32(2 * math.pi) / base
+    inv_freq = base.inv_freq
+    waves = np.float32(2 * math.pi) / inv_freq
     blend = (np.float32(original) / waves - np.float32(low)) / np.float32(high - low)
-    blended = (1 - blend) * base / factor + blend * base
-    stretched = np.where(waves > original / low, base / factor, base)
+    blended = (1 - blend) * inv_freq / factor + blend * inv_freq
+    stretched = np.where(waves > original / low, inv_freq / factor, inv_freq)
     between = (waves >= original / high) & (waves <= original / low)
     return Rope(np.where(between, blended, stretched).astype(np.float32))
 
 
-def _yarn(
-    base: NDArray[np.float32],
-    head_dim: int,
-    theta: float,
-    max_positions: int,
-    scaling: Scaling,
-) -> Rope:
+def _yarn(base: _Base, scaling: Scaling) -> Rope:
     """YaRN (arXiv 2309.00071): stretch by wave length, sharpen attention a little."""
     factor = _number(scaling, "factor")
-    original = _number(scaling, "original_max_position_embeddings", max_positions)
-    fast = _number(scaling, "beta_fast", 32.0)
-    slow = _number(scaling, "beta_slow", 1.0)
-    low = _pair_with_rotations(fast, head_dim, theta, original)
-    high = _pair_with_rotations(slow, head_dim, theta, original)
+    low = _pair_with_rotations(_number(scaling, "beta_fast", 32.0), base, scaling)
+    high = _pair_with_rotations(_number(scaling, "beta_slow", 1.0), base, scaling)
     if scaling.get("truncate", True):
         low, high = math.floor(low), math.ceil(high)
-    low, high = max(low, 0), min(high, head_dim - 1)
+    low, high = max(low, 0), min(high, base.head_dim - 1)
     span = high - low or 0.001
-    ramp = np.clip((np.arange(head_dim // 2) - low) / span, 0, 1)
+    ramp = np.clip((np.arange(base.head_dim // 2) - low) / span, 0, 1)
     kept = (1 - ramp).astype(np.float32)
-    stretched = base / np.float32(factor)
-    inv_freq = stretched * (1 - kept) + base * kept
+    stretched = base.inv_freq / np.float32(factor)
+    inv_freq = stretched * (1 - kept) + base.inv_freq * kept
     return Rope(inv_freq.astype(np.float32), _yarn_attention_factor(factor, scaling))
 
 
-def _pair_with_rotations(
-    rotations: float, head_dim: int, theta: float, positions: float
-) -> float:
-    """The pair of dimensions that turns `rotations` times within `positions`."""
-    turns = math.log(positions / (rotations * 2 * math.pi))
-    return head_dim * turns / (2 * math.log(theta))
+def _original(base: _Base, scaling: Scaling) -> float:
+    """Positions that the checkpoint was made for before it was scaled."""
+    return _number(scaling, "original_max_position_embeddings", base.max_positions)
+
+
+def _pair_with_rotations(rotations: float, base: _Base, scaling: Scaling) -> float:
+    """The pair of dimensions that turns so often within the original positions."""
+    turns = math.log(_original(base, scaling) / (rotations * 2 * math.pi))
+    return base.head_dim * turns / (2 * math.log(base.theta))
 
 
 def _yarn_attention_factor(factor: float, scaling: Scaling) -> float:
@@ -190,6 +183,8 @@ def _sharpening(factor: float, scale: float) -> float:
     return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
 
 
-_SCALINGS: dict[
-    str, Callable[[NDArray[np.float32], int, float, int, Scaling], Rope]
-] = {"linear": _linear, "llama3": _llama3, "yarn": _yarn}
+_SCALINGS: dict[str, Callable[[_Base, Scaling], Rope]] = {
+    "linear": _linear,
+    "llama3": _llama3,
+    "yarn": _yarn,
+}

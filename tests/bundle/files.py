@@ -7,9 +7,11 @@ import zipfile
 from google.protobuf import text_format
 
 from litert_lm._proto.llm_metadata_pb2 import LlmMetadata
+from litert_lm.bundle import open_bundle
 from litert_lm.bundle.header import Entry, build_header
 from litert_lm.bundle.sections import SectionType
 from litert_lm.bundle.writer import write_bundle
+from litert_lm.errors import LiteRtLmError
 
 MODEL = b"\x1c\x00\x00\x00TFL3" + bytes(100)
 TOKENIZER_JSON = b'{"model": {"type": "BPE"}}' * 50
@@ -62,3 +64,13 @@ def write_task(path, compression=zipfile.ZIP_STORED, **members):
             if data is not None:
                 archive.writestr(name, data)
     return path
+
+
+def assert_read_or_refused(path):
+    """All of a bundle can be read, or one error of the package says why not."""
+    try:
+        with open_bundle(path) as bundle:
+            _ = [bundle.read(section) for section in bundle.sections]
+            _ = bundle.llm_metadata, bundle.tokenizer_section()
+    except LiteRtLmError as error:
+        assert str(error)
