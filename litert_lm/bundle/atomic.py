@@ -10,6 +10,8 @@ from pathlib import Path
 
 from litert_lm.errors import StorageError
 
+__all__ = ["NewFile", "replacing"]
+
 
 class NewFile:
     """A file being written; every failure to store is a StorageError that names it."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from litert_lm._proto.executor_metadata_pb2 import ExecutorMetadata
     from litert_lm._proto.llm_metadata_pb2 import LlmMetadata
 
+__all__ = ["Bundle", "TokenizerData", "TokenizerKind"]
+
 _MAX_METADATA = 4 << 20
 """Bytes of one metadata message; parsed, a byte can take a hundred."""
 

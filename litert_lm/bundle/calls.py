@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from litert_lm.bundle.columns import Ints
     from litert_lm.bundle.wiring import Wiring
 
+__all__ = ["CALLS", "check_calls"]
+
 IF, WHILE = Builtin["IF"], Builtin["WHILE"]
 COMPOSITE = Builtin["STABLEHLO_COMPOSITE"]
 

@@ -12,6 +12,8 @@ import numpy as np
 if TYPE_CHECKING:
     from litert_lm.bundle.flatbuffer import Source, Table
 
+__all__ = ["Bools", "Column", "Floats", "Ints", "Rows"]
+
 Ints: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 Bools: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 Floats: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.float64]]"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from typing_extensions import Buffer
 
+__all__ = ["Source", "Table"]
+
 Scalar = TypeVar("Scalar", int, float, bool)
 
 MAX_TABLES = 1_000_000

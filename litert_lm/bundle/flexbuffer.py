@@ -6,6 +6,8 @@ https://flatbuffers.dev/internals/#flexbuffers
 
 from __future__ import annotations
 
+__all__ = ["is_sound"]
+
 MAX_DEPTH = 8
 MAX_VALUES = 10_000
 """Values in all; vectors may share their elements."""

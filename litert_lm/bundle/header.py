@@ -13,6 +13,8 @@ from litert_lm.errors import InvalidArgumentError
 if TYPE_CHECKING:
     import flatbuffers
 
+__all__ = ["Entry", "build_header"]
+
 VERSION = (1, 7, 0)
 """The format version that Google's builder 0.18.1 writes."""
 

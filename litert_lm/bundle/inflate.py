@@ -7,6 +7,8 @@ import zlib
 
 from litert_lm.errors import ModelFileError, StorageError
 
+__all__ = ["MAX_TOKENIZER", "inflate"]
+
 MAX_TOKENIZER = 256 << 20
 """Bytes of a tokenizer.json; the largest known ones have 35 MB."""
 

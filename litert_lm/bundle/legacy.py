@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from litert_lm._proto.llm_metadata_pb2 import LlmMetadata
     from litert_lm._proto.llm_parameters_pb2 import LlmParameters
 
+__all__ = ["parse_task_metadata", "spells_bytes"]
+
 
 def parse_task_metadata(data: bytes, what: str) -> LlmMetadata:
     """LlmMetadata from either message; ModelFileError for anything else.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from litert_lm._proto.llm_metadata_pb2 import LlmMetadata
     from litert_lm._proto.token_pb2 import TokenUnion
 
+__all__ = ["TURN_ENDS", "Finding", "TemplateRenderer", "lint"]
+
 TURN_ENDS = ("<|im_end|>", "<end_of_turn>", "<turn|>", "<|eot_id|>", "<|end|>")
 """What ends a turn in the chat formats of the known model families."""
 

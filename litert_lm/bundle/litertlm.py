@@ -10,6 +10,8 @@ from litert_lm.bundle.flatbuffer import Table
 from litert_lm.bundle.sections import Section, Value
 from litert_lm.errors import ModelFileError, UnsupportedModelError
 
+__all__ = ["HEADER_BEGIN", "MAGIC", "read_litertlm"]
+
 MAGIC = b"LITERTLM"
 MAJOR_VERSION = 1
 HEADER_BEGIN = 32

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from litert_lm._proto.sampler_parameters_pb2 import SamplerParameters
     from litert_lm._proto.token_pb2 import TokenUnion
 
+__all__ = [
+    "Affixes",
+    "Channel",
+    "ModelConfig",
+    "SamplerDefaults",
+    "resolve",
+    "resolve_token",
+]
+
 GENERIC = "generic"
 _REASONING_NAME = "thought"
 _GEMMA_TURN = (105,)

@@ -16,6 +16,8 @@ from litert_lm.errors import (
     StorageError,
 )
 
+__all__ = ["open_bundle"]
+
 _HINTS = (
     (0, b"GGUF", "it is a GGUF file; turn it into a bundle with `litert-lm convert`"),
     (4, b"TFL3", "it is a bare TFLite model without tokenizer and metadata; pack it"),

@@ -7,6 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+__all__ = [
+    "MAIN_MODEL",
+    "MODEL_TYPE_PREFIX",
+    "Deflated",
+    "Section",
+    "SectionType",
+    "Value",
+]
+
 Value: TypeAlias = str | int | float | bool | None
 
 MODEL_TYPE_PREFIX = "tf_lite_"

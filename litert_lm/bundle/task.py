@@ -15,6 +15,8 @@ from litert_lm.bundle.bundle import Bundle
 from litert_lm.bundle.sections import Deflated, Section, SectionType, Value
 from litert_lm.errors import ModelFileError, UnsupportedModelError
 
+__all__ = ["MAGIC", "read_task"]
+
 MAGIC = b"PK\x03\x04"
 
 _STORED, _DEFLATED = 0, 8

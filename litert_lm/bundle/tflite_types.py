@@ -9,6 +9,15 @@ import numpy as np
 
 from litert_lm.errors import UnsupportedModelError
 
+__all__ = [
+    "ELEMENT_TYPES",
+    "ElementType",
+    "Operator",
+    "OperatorCode",
+    "Signature",
+    "Tensor",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ElementType:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from litert_lm._proto.executor_metadata_pb2 import ExecutorMetadata
     from litert_lm._proto.llm_metadata_pb2 import LlmMetadata
 
+__all__ = ["ALIGNMENT", "BinarySource", "write_bundle"]
+
 BinarySource: TypeAlias = (
     bytes | bytearray | memoryview | str | os.PathLike[str] | Iterable[Any]
 )
