@@ -1,0 +1,89 @@
+"""Where packed weights and facts lie, and what is deleted of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from litert_lm.errors import StorageError
+from litert_lm.executor import cache_dir
+from litert_lm.executor.cache_dir import MEMORY, NO_CACHE, CacheDirectory
+
+HASH = "0123456789abcdef" * 4
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A default folder of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "litert_lm"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "models" / "m.litertlm"
+    path.parent.mkdir()
+    path.write_bytes(b"weights")
+    return path
+
+
+def test_none_is_the_users_cache_and_empty_the_models_folder(model, home):
+    for wanted, folder in ((None, home), ("", model.parent)):
+        packed = CacheDirectory(wanted, model).weight_cache(HASH, "main")
+        assert Path(packed).parent == folder
+
+
+def test_memory_and_no_cache_write_no_weights(model):
+    assert CacheDirectory(MEMORY, model).weight_cache(HASH, "main") == ":memory"
+    assert CacheDirectory(NO_CACHE, model).weight_cache(HASH, "main") is None
+
+
+def test_models_and_sections_have_weights_of_their_own(model, tmp_path):
+    cache = CacheDirectory(str(tmp_path), model)
+    names = {cache.weight_cache(h, s) for h in (HASH, HASH[1:] + "0") for s in "ab"}
+    assert len(names) == 4
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(model):
+    with pytest.raises(StorageError, match=r"cannot be written.*:memory"):
+        CacheDirectory(str(model / "below a file"), model)
+
+
+def test_weights_stay_in_memory_where_no_folder_can_be_written(model, home):
+    home.parent.write_bytes(b"a file")
+    cache = CacheDirectory(None, model)
+    assert cache.weight_cache(HASH, "main") == ":memory"
+    cache.save("facts", {"a": 1})
+    assert cache.load("facts") is None
+
+
+def test_a_file_is_hashed_again_only_when_it_changed(model):
+    cache, told = CacheDirectory(None, model), []
+    first = cache.content_hash(model, lambda *at: told.append(at))
+    assert cache.content_hash(model, lambda *at: told.append(at)) == first
+    assert len(told) == 1
+    model.write_bytes(b"other weights")
+    assert cache.content_hash(model) != first
+
+
+def test_what_is_damaged_is_not_known(model, home):
+    cache = CacheDirectory(None, model)
+    cache.save("facts", {"a": 1})
+    assert cache.load("facts") == {"a": 1}
+    (file,) = home.glob("facts*")
+    file.write_bytes(b"{")
+    assert cache.load("facts") is None
+
+
+def test_the_least_recently_used_weights_go_first(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_dir, "MAX_BYTES", 250)
+    cache = CacheDirectory(str(tmp_path), model)
+    paths = [Path(str(cache.weight_cache(HASH, name))) for name in "abc"]
+    for age, path in enumerate(paths):
+        path.write_bytes(bytes(100))
+        os.utime(path, (1e9 - age, 1e9 - age))
+    cache.weight_cache(HASH, "c")
+    cache.trim()
+    assert [path.exists() for path in paths] == [True, False, True]
