@@ -154,7 +154,7 @@ class Executor:
             self._check_room(cache, 1)
         with self._lock:
             runner = self._runner(cache, 1, 0)
-            runner.run(cache, (token_id,))
+            self._call(runner, cache, (token_id,))
             return runner.logits(cache)
 
     def _run(
@@ -167,13 +167,23 @@ class Executor:
     ) -> None:
         runner = self._runner(cache, length, reserve)
         if is_cancelled is None:
-            runner.run(cache, token_ids)
+            self._call(runner, cache, token_ids)
             return
         runner.set_cancellation(is_cancelled)
         try:
-            runner.run(cache, token_ids)
+            self._call(runner, cache, token_ids)
         finally:
             runner.set_cancellation(None)
+
+    def _call(
+        self, runner: StepRunner, cache: KVCache, token_ids: Sequence[int]
+    ) -> None:
+        try:
+            runner.run(cache, token_ids)
+        except BaseException:
+            # Ctrl-C may have come between a mask's change and the note of it.
+            self._runners.clear()
+            raise
 
     def _runner(self, cache: KVCache, length: int, reserve: int) -> StepRunner:
         """The runner of the step with `length` tokens, with room made in `cache`."""
@@ -259,7 +269,8 @@ class Executor:
         for step in self._prefill:
             if self.is_resizable or step.context == limit:
                 costs[step.length] = self._cost(step)
-        return plan_prefill(count, start, limit, costs, can_pad=self.can_rewind)
+        most = limit or self.context_length  # without a cache nothing else limits
+        return plan_prefill(count, start, most, costs, can_pad=self.can_rewind)
 
     def _cost(self, step: Step) -> float:
         """Seconds of one call, or a usual ratio to a decode step where not measured."""

@@ -17,26 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from litert_lm.errors import ContextFullError
-from litert_lm.executor.layout import State
+from litert_lm.executor.layout import State, state_shape
 from litert_lm.executor.runtime import ALIGNMENT
 from litert_lm.executor.tensors import TensorBuffer, allocate
 
-__all__ = ["KVCache", "state_shape"]
+__all__ = ["KVCache"]
 
 _HUGE_PAGE = 2 << 20  # bytes, the size of Linux' transparent huge pages
-
-
-def state_shape(state: State, length: int, batch: int | None = None) -> tuple[int, ...]:
-    """Shape of a state's array when the cache holds `length` tokens.
-
-    `batch` counts only that many of its sequences.
-    """
-    shape = list(state.shape)
-    if state.axis is not None and not state.is_local:
-        shape[state.axis] = length
-    if batch is not None and state.batch > 1:
-        shape[0] = batch
-    return tuple(shape)
 
 
 class KVCache:

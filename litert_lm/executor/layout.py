@@ -10,7 +10,7 @@ import numpy as np
 
 from litert_lm.executor.signatures import Call
 
-__all__ = ["ModelLayout", "State", "Step"]
+__all__ = ["ModelLayout", "State", "Step", "state_shape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,19 @@ class State:
     axis: int | None
     is_local: bool = False
     batch: int = 1
+
+
+def state_shape(state: State, length: int, batch: int | None = None) -> tuple[int, ...]:
+    """Shape of a state's array when the cache holds `length` tokens.
+
+    `batch` counts only that many of its sequences.
+    """
+    shape = list(state.shape)
+    if state.axis is not None and not state.is_local:
+        shape[state.axis] = length
+    if batch is not None and state.batch > 1:
+        shape[0] = batch
+    return tuple(shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from litert_lm.bundle.tflite import Signature, Tensor, TfliteModel
 from litert_lm.errors import UnsupportedModelError
-from litert_lm.executor.layout import ModelLayout, Step
+from litert_lm.executor.layout import ModelLayout, State, Step, state_shape
+from litert_lm.executor.layout_checks import (
+    check_batch,
+    check_fixed,
+    check_mask,
+    described,
+    no_decode_step,
+    unknown_input,
+)
 from litert_lm.executor.signatures import (
     Call,
     Feed,
@@ -61,23 +69,19 @@ def _assemble(
     decode = [step for step in ordered if step.length == 1 and step.logits]
     verify = [s for s in ordered if s.length > 1 and s.num_logits == s.length]
     if not decode:
-        reasons = "; ".join(f"{key}: {why}" for key, why in skipped.items())
-        raise UnsupportedModelError(
-            "The model has no signature that decodes one token to logits. "
-            f"{reasons or 'Export it with a decode signature.'}"
-        )
+        raise UnsupportedModelError(no_decode_step(ordered, skipped))
     longest = max(decode, key=lambda step: step.context)
-    alien = {s.key for s in ordered if s.shapes.keys() != longest.shapes.keys()}
-    skipped = {**skipped, **dict.fromkeys(alien, "it has other states than decoding")}
+    states = reader.states(longest, max(step.batch for step in ordered))
+    alien = {s.key: why for s in ordered if (why := reader.alien(s, states))}
     usable = [step for step in ordered if step.key not in alien]
     return ModelLayout(
-        states=reader.state.states(longest, max(step.batch for step in usable)),
+        states=states,
         decode=tuple(s for s in usable if s in decode),
         prefill=tuple(s for s in usable if s not in decode and s not in verify),
         verify=tuple(s for s in usable if s in verify),
         context_length=longest.context,
         vocab_size=reader.vocab_size(longest),
-        skipped=skipped,
+        skipped={**skipped, **alien},
     )
 
 
@@ -98,8 +102,10 @@ class _Reader:
             raise UnsupportedModelError("a copy for the exporter's own tests")
         length = input_length(signature, self.state.names)
         if length is None:
-            raise UnsupportedModelError("no input tells how many tokens it takes")
-        batch = batch_size(signature, length, self.state.names)
+            raise UnsupportedModelError(
+                "no input tells how many tokens it takes, such as token ids int32[1, L]"
+            )
+        check_fixed(signature)
         calls: list[Call] = []
         main = self._call(MAIN, signature, length, calls)
         calls.append(main)
@@ -107,15 +113,15 @@ class _Reader:
         logits = self._logits(signature, main)
         self._append_updates(signature, length, calls, position)
         self._check_written(signature, calls)
-        shapes = {
-            tensor.name: tensor.shape
-            for tensor in signature.inputs
-            if tensor.name in self.state.names
-        }
+        states = self.state.inputs(signature)
+        shapes = {name: tensor.shape for name, tensor in states.items()}
+        batch = batch_size(signature, length, self.state.names)
+        check_batch(batch, states.values(), logits)
+        masks = [feed.shape[-1] for feed in main.feeds if feed.role is Role.MASK]
         return Step(
             key=signature.key,
             length=length,
-            context=self.state.context(shapes),
+            context=self.state.context(shapes) or max(masks, default=0),
             calls=tuple(calls),
             main=position,
             logits=None if logits is None else logits.name,
@@ -140,7 +146,11 @@ class _Reader:
                 continue
             feed = self._feed(_one_of(batch, tensor), length, signature)
             repeats = batch if feed.shape != tensor.shape else 1
-            feeds.append(replace(feed, shape=tensor.shape, batch=repeats))
+            feed = replace(feed, shape=tensor.shape, batch=repeats)
+            if feed.role in (Role.MASK, Role.LOCAL_MASK):
+                shapes = {n: t.shape for n, t in self.state.inputs(signature).items()}
+                check_mask(feed, length, self.state.context(shapes))
+            feeds.append(feed)
         outputs = self.state.state_outputs(kind, signature)
         updates = self.updates[kind, signature.key]
         in_place = {
@@ -193,7 +203,7 @@ class _Reader:
                         yield kind, signature, output
 
     def _feed(self, tensor: Tensor, length: int, signature: Signature) -> Feed:
-        feed = _plain_feed(tensor, length)
+        feed = _plain_feed(tensor, length, signature.outputs)
         if feed.role is not Role.LOCAL_MASK:
             return feed
         ring = self.state.ring(signature)
@@ -209,13 +219,18 @@ class _Reader:
         rest = [t for t in signature.outputs if t.name not in call.states_out]
         named = [tensor for tensor in rest if tensor.name == "logits"]
         for tensor in named:
-            if not tensor.shape or tensor.element_type.name != "float32":
+            if not _is_vector(tensor):
                 raise UnsupportedModelError(
-                    f"output 'logits' is {tensor.element_type.name}"
-                    f"{list(tensor.shape)}, and a float32 vector is needed"
+                    f"output {described(tensor)} must be a vector, float32[1, 1, V]"
                 )
         taken = self._slice_names()
-        others = [t for t in rest if t.name not in taken and len(t.shape) in (2, 3)]
+        others = [
+            tensor
+            for tensor in rest
+            if tensor.name not in taken
+            and len(tensor.shape) in (2, 3)
+            and _is_vector(tensor)
+        ]
         return next(iter(named or others), None)
 
     def _slice_names(self) -> frozenset[str]:
@@ -270,26 +285,42 @@ class _Reader:
 
     def vocab_size(self, step: Step) -> int:
         """Number of logits of a decode step."""
-        outputs = [
-            tensor.shape[-1]
-            for signature in self.models[MAIN].signatures
-            for tensor in signature.outputs
-            if signature.key == step.key and tensor.name == step.logits
-        ]
-        return outputs[0]
+        outputs = self._main(step).outputs
+        return next(t.shape[-1] for t in outputs if t.name == step.logits)
+
+    def states(self, decode: Step, batch: int) -> dict[str, State]:
+        """The states by name, shaped as in `decode` but for `batch` sequences."""
+        tensors = self.state.inputs(self._main(decode))
+        return self.state.states(tensors, decode.context, batch)
+
+    def alien(self, step: Step, states: Mapping[str, State]) -> str | None:
+        """How a step's states differ from those of decoding; None if they do not."""
+        found = self.state.inputs(self._main(step))
+        if found.keys() != states.keys():
+            return "it has other states than decoding"
+        for name, state in states.items():
+            wanted = state_shape(state, step.context, step.batch)
+            if found[name].shape != wanted or found[name].dtype != state.dtype:
+                return (
+                    f"its state {described(found[name])} is not {state.dtype}"
+                    f"{list(wanted)} as for decoding"
+                )
+        return None
+
+    def _main(self, step: Step) -> Signature:
+        signatures = self.models[MAIN].signatures
+        return next(s for s in signatures if s.key == step.key)
 
 
-def _plain_feed(tensor: Tensor, length: int) -> Feed:
+def _plain_feed(tensor: Tensor, length: int, outputs: Sequence[Tensor]) -> Feed:
     role = classify(tensor, length)
-    if role is Role.UNKNOWN:
-        raise UnsupportedModelError(
-            f"input {tensor.name!r} {tensor.element_type.name}{list(tensor.shape)} has "
-            "no known meaning"
-        )
+    is_cache = role is Role.MASK and "cache" in tensor.name
+    if role is Role.UNKNOWN or is_cache:
+        raise UnsupportedModelError(unknown_input(tensor, length, outputs))
     if role in _EMBEDDERS:
         raise UnsupportedModelError(
-            f"input {tensor.name!r} takes embeddings {list(tensor.shape)}, and the "
-            f"bundle has no {_EMBEDDERS[role]} that makes them"
+            f"input {described(tensor)} comes from another model, and the bundle has "
+            f"no {_EMBEDDERS[role]} with such an output; use a bundle that has one"
         )
     return Feed(tensor.name, role, tensor.shape, tensor.dtype)
 
@@ -299,6 +330,10 @@ def _one_of(batch: int, tensor: Tensor) -> Tensor:
     if batch > 1 and len(tensor.shape) > 1 and tensor.shape[0] == batch:
         return tensor._replace(shape=(1, *tensor.shape[1:]))
     return tensor
+
+
+def _is_vector(tensor: Tensor) -> bool:
+    return bool(tensor.shape) and tensor.element_type.name == "float32"
 
 
 def _num_logits(logits: Tensor) -> int:

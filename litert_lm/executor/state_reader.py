@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from litert_lm.bundle.tflite import Signature, Tensor, TfliteModel
-from litert_lm.executor.layout import State, Step
+from litert_lm.executor.layout import State
 from litert_lm.executor.state_updates import StateUpdate, state_updates
 
 __all__ = ["StateReader", "Updates", "read_updates"]
@@ -82,6 +82,10 @@ class StateReader:
                 states[output.name] = source
         return states
 
+    def inputs(self, signature: Signature) -> dict[str, Tensor]:
+        """The states that a signature reads, by name."""
+        return {t.name: t for t in signature.inputs if t.name in self.names}
+
     def context(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
         sizes = [
             shape[axis]
@@ -93,7 +97,7 @@ class StateReader:
 
     def ring(self, signature: Signature) -> int:
         """Length of the rings that a signature reads; 0 when there are none."""
-        shapes = {t.name: t.shape for t in signature.inputs if t.name in self.names}
+        shapes = {name: t.shape for name, t in self.inputs(signature).items()}
         context = self.context(shapes)
         lengths = [
             shape[axis]
@@ -103,24 +107,20 @@ class StateReader:
         ]
         return max(lengths, default=0)
 
-    def states(self, step: Step, batch: int) -> dict[str, State]:
-        """The states by name, shaped as in `step` but for `batch` sequences."""
-        dtypes = {
-            tensor.name: tensor.dtype
-            for _, signature in self.all_signatures
-            for tensor in signature.inputs
-            if tensor.name in step.shapes
-        }
+    def states(
+        self, tensors: Mapping[str, Tensor], context: int, batch: int
+    ) -> dict[str, State]:
+        """The states that have these inputs, with room for `batch` sequences."""
         return {
             name: State(
                 name=name,
-                shape=(batch, *shape[1:]) if batch > 1 else shape,
-                dtype=dtypes[name],
+                shape=(batch, *tensor.shape[1:]) if batch > 1 else tensor.shape,
+                dtype=tensor.dtype,
                 axis=self.axes[name],
-                is_local=self.is_local(name, shape, step.context),
+                is_local=self.is_local(name, tensor.shape, context),
                 batch=batch,
             )
-            for name, shape in step.shapes.items()
+            for name, tensor in tensors.items()
         }
 
     def is_local(self, name: str, shape: tuple[int, ...], context: int) -> bool:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from litert_lm.errors import ExecutionError
 from litert_lm.executor.compiled_model import CompiledModel, RunCall
 from litert_lm.executor.feeds import Writer, make_writer
-from litert_lm.executor.kv_cache import KVCache, state_shape
-from litert_lm.executor.layout import State, Step
+from litert_lm.executor.kv_cache import KVCache
+from litert_lm.executor.layout import State, Step, state_shape
 from litert_lm.executor.signatures import Call, Feed, Role
 from litert_lm.executor.tensors import TensorBuffer, TensorSpec, allocate
 

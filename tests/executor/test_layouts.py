@@ -71,6 +71,16 @@ def test_any_order_of_calls_gives_the_same_logits(layout, opened, lengths):
     assert error_after(layout, opened, cache, ids[: cache.num_tokens]) < TOLERANCE
 
 
+def test_prompts_are_read_in_chunks(layout, open_model, make_hybrid_bundle):
+    costs = {"decode": 1.0, "prefill_4": 1e-3, "prefill_8": 1e-3}
+    executor = open_model(make_hybrid_bundle(**LAYOUTS[layout]), costs=costs)
+    seen = []
+    executor.prefill(
+        executor.new_cache(), some_ids(41), progress=lambda *at: seen.append(at)
+    )
+    assert len(seen) <= 11
+
+
 def test_later_turns(layout, opened):
     ids, cache = some_ids(60), opened.new_cache()
     for begin, end in ((0, 5), (5, 6), (6, 19), (19, 52), (52, 60)):
