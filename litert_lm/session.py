@@ -80,7 +80,7 @@ class Session:
         self._sequence = TokenSequence(self._executor)
         self._turn = Turn.FRESH
         self._busy = threading.Lock()
-        self._cancelled = threading.Event()
+        self._num_cancels = 0
         self._is_closed = False
         self._times = Times()
         self.prefill_progress: Callable[[int, int], None] | None = None
@@ -132,27 +132,30 @@ class Session:
         Arguments are checked at once. Closing the iterator, or breaking out of the loop
         over it, ends generation; the session goes on from there.
         """
+        is_cancelled = self._cancellation()
         request = GenerateRequest.from_options(prompt, options)
         request.check_vocabulary(self._executor.vocab_size)
         with self._exclusive():
             ids = self._request_ids(request)
             self._check_request(request, len(ids))
-        return self._stream(request)
+        return self._stream(request, is_cancelled)
 
-    def _stream(self, request: GenerateRequest) -> Iterator[GenerateResponse]:
+    def _stream(
+        self, request: GenerateRequest, is_cancelled: Callable[[], bool]
+    ) -> Iterator[GenerateResponse]:
         with self._exclusive():
             ids = self._request_ids(request)
             self._check_request(request, len(ids))
             info = PromptInfo(num_prompt_tokens=len(ids), token_ids=tuple(ids))
             try:
-                self._extend(ids)
+                self._extend(ids, is_cancelled)
             except CancelledError:
                 yield GenerateResponse(prompt_info=info, outputs=(_ABORTED,))
                 return
             self._turn = Turn.DECODED
             yield GenerateResponse(prompt_info=info)
             decoding = self._answers.of_request(request, self._num_free)
-            for output in self._decode(decoding):
+            for output in self._decode(decoding, is_cancelled):
                 yield GenerateResponse(outputs=(output,))
 
     def run_prefill(self, contents: Sequence[str]) -> None:
@@ -166,11 +169,12 @@ class Session:
             InvalidArgumentError: no text, or too long for the context.
             CancelledError: by `cancel_process`; the session is as before.
         """
+        is_cancelled = self._cancellation()
         texts = _texts("contents", contents)
         with self._exclusive():
             ids = self._assembler.prompt_ids(texts, self._turn)
             self._check_room(len(ids))
-            self._extend(ids)
+            self._extend(ids, is_cancelled)
             self._turn = Turn.PREFILLED
 
     def run_decode(self) -> Responses:
@@ -185,19 +189,23 @@ class Session:
         Ends without an error when the session's limit is reached or `cancel_process`
         is called.
         """
+        is_cancelled = self._cancellation()
         with self._exclusive():
             self._check_prefilled()
-        return self._decode_texts()
+        return self._decode_texts(is_cancelled)
 
-    def _decode_texts(self) -> Iterator[Responses]:
+    def _decode_texts(self, is_cancelled: Callable[[], bool]) -> Iterator[Responses]:
         with self._exclusive():
             self._check_prefilled()
             ids = self._assembler.answer_ids()
             self._check_room(len(ids))
-            self._extend(ids)
+            try:
+                self._extend(ids, is_cancelled)
+            except CancelledError:
+                return
             self._turn = Turn.DECODED
             decoding = self._answers.plain(self._num_free)
-            for output in self._decode(decoding):
+            for output in self._decode(decoding, is_cancelled):
                 yield Responses(texts=[output.text], scores=[0.0])
 
     def run_text_scoring(
@@ -214,7 +222,13 @@ class Session:
         Returns:
             ``scores`` holds the sum of the log-probabilities at temperature 1,
             ``token_scores`` those of the tokens.
+
+        Raises:
+            InvalidArgumentError: not one text, or too long for the context.
+            SessionStateError: the context is empty.
+            CancelledError: by `cancel_process`.
         """
+        is_cancelled = self._cancellation()
         texts = _texts("target_text", target_text)
         if len(texts) != 1:
             raise InvalidArgumentError(
@@ -224,7 +238,7 @@ class Session:
             if not self._sequence.token_ids:
                 raise SessionStateError("There is no context to score after; prefill.")
             ids = self._tokenizer.encode(texts[0]) if texts[0] else []
-            scores = self._score(ids)
+            scores = self._score(ids, is_cancelled)
         return Responses(
             texts=[],
             scores=[math.fsum(scores)],
@@ -232,12 +246,16 @@ class Session:
             token_scores=[scores] if scores else [],
         )
 
-    def _score(self, ids: Sequence[int]) -> list[float]:
+    def _score(
+        self, ids: Sequence[int], is_cancelled: Callable[[], bool]
+    ) -> list[float]:
         self._check_room(len(ids) - 1)
         before = len(self._sequence.token_ids)
         logprobs, scores = Logprobs(), []
         try:
             for token_id in ids:
+                if is_cancelled():
+                    raise CancelledError("The scoring was cancelled.")
                 logits = self._sequence.step()
                 scores.append(logprobs.token_logprob(logits, token_id))
                 self._sequence.append(token_id)
@@ -246,8 +264,12 @@ class Session:
         return scores
 
     def cancel_process(self) -> None:
-        """Stop what the session is doing, from any thread; it stays usable."""
-        self._cancelled.set()
+        """Stop what the session is doing, from any thread; it stays usable.
+
+        What was called before is stopped, also a stream of which nothing was read yet;
+        later calls are not.
+        """
+        self._num_cancels += 1
 
     def get_benchmark_info(self) -> BenchmarkInfo:
         """Times of the engine's start and of the last prefill and decode."""
@@ -263,7 +285,6 @@ class Session:
                 "The session is busy in another thread or with a stream that has not "
                 "ended; close that stream, or use a session of its own."
             )
-        self._cancelled.clear()
         try:
             yield
         finally:
@@ -309,16 +330,21 @@ class Session:
                 "The session is not prefilled yet; call run_prefill before run_decode."
             )
 
-    def _extend(self, ids: Sequence[int]) -> None:
+    def _cancellation(self) -> Callable[[], bool]:
+        """Whether what begins now was cancelled."""
+        before = self._num_cancels
+        return lambda: self._num_cancels != before
+
+    def _extend(self, ids: Sequence[int], is_cancelled: Callable[[], bool]) -> None:
         with self._times.prefill(len(ids)):
             self._sequence.extend(
-                ids,
-                is_cancelled=self._cancelled.is_set,
-                progress=self.prefill_progress,
+                ids, is_cancelled=is_cancelled, progress=self.prefill_progress
             )
 
-    def _decode(self, decoding: Decoding) -> Iterator[SequenceOutput]:
-        outputs = decode(self._sequence, decoding, self._cancelled.is_set)
+    def _decode(
+        self, decoding: Decoding, is_cancelled: Callable[[], bool]
+    ) -> Iterator[SequenceOutput]:
+        outputs = decode(self._sequence, decoding, is_cancelled)
         return self._times.decode(outputs)
 
 

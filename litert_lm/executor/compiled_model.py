@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes as c
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,7 @@ class CompiledModel:
         }
         self._output_shapes: dict[str, dict[str, tuple[int, ...]]] = {}
         self._cancellation: Any = None
+        self._raised: list[BaseException] = []
 
     def _load(self) -> c.c_void_p:
         try:
@@ -221,8 +222,9 @@ class CompiledModel:
         """Ask `is_cancelled` between operators of every later run; None stops that."""
         callback: Any = None
         if is_cancelled is not None:
-            asked = is_cancelled
-            callback = runtime.CANCEL_CALLBACK(lambda _: asked())
+            watch = _watch(is_cancelled, self._raised)
+            next(watch)
+            callback = runtime.CANCEL_CALLBACK(watch.send)
         self.library.call(
             "SetCompiledModelCancellationFunction",
             self.handle,
@@ -236,6 +238,8 @@ class CompiledModel:
     def raise_status(self, status: int) -> None:
         """Raise what a failed run's status code stands for."""
         text = self.error_text()
+        if self._raised:
+            raise self._raised.pop()
         if status == runtime.CANCELLED or "cancel" in text.lower():
             raise CancelledError("The run was cancelled.")
         reason = runtime.STATUS.get(status, f"status {status}")
@@ -254,6 +258,28 @@ class CompiledModel:
         """Free the native model now; it cannot be run afterwards."""
         for finalizer in self._finalizers:
             finalizer()
+
+
+def _watch(
+    is_cancelled: Callable[[], bool], raised: list[BaseException]
+) -> Generator[bool, object, None]:
+    """Answers for `is_cancelled`; what it raises is put aside and cancels.
+
+    ctypes prints an exception that leaves a callback, and goes on. That of Ctrl-C comes
+    up with the first step of any Python code on the main thread: in a generator that
+    is already inside its try block, in a function before it.
+    """
+    answer = False
+    try:
+        while True:
+            yield answer
+            answer = is_cancelled()
+    except GeneratorExit:
+        return
+    except BaseException as error:
+        raised[:] = [error]
+    while True:
+        yield True
 
 
 class RunCall:

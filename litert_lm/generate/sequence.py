@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from litert_lm.errors import CancelledError
+from litert_lm.errors import CancelledError, ContextFullError
 from litert_lm.executor.executor import Executor
 
 __all__ = ["TokenSequence"]
@@ -38,18 +38,21 @@ class TokenSequence:
         """Append ids and store all entries but the last one's.
 
         Raises:
-            CancelledError: asked for by `is_cancelled`; the sequence is as before.
+            CancelledError: asked for by `is_cancelled`.
+
+        After any error the sequence is as before.
         """
         before = len(self.token_ids)
-        self.token_ids.extend(token_ids)
-        pending = self.token_ids[self._cache.num_tokens : -1]
-        if not pending:
-            return
         try:
-            self._executor.prefill(
-                self._cache, pending, is_cancelled=is_cancelled, progress=progress
-            )
-        except CancelledError:
+            self.token_ids.extend(token_ids)
+            pending = self.token_ids[self._cache.num_tokens : -1]
+            if pending:
+                self._executor.prefill(
+                    self._cache, pending, is_cancelled=is_cancelled, progress=progress
+                )
+        except BaseException as error:
+            if not isinstance(error, CancelledError) or not self._executor.can_rewind:
+                self._drop_entries()
             self.rewind(before)
             raise
 
@@ -61,7 +64,13 @@ class TokenSequence:
         """Logits [vocab_size] after the last id; valid until the next step."""
         if len(self.token_ids) - self._cache.num_tokens != 1:
             self._leave_one_pending()
-        return self._executor.decode(self._cache, self.token_ids[-1])
+        try:
+            return self._executor.decode(self._cache, self.token_ids[-1])
+        except ContextFullError:
+            raise
+        except BaseException:
+            self._drop_entries()
+            raise
 
     def rewind(self, num_tokens: int) -> None:
         """Forget all ids after the first `num_tokens`.
@@ -75,6 +84,10 @@ class TokenSequence:
             self._cache.rewind(num_tokens)
         else:
             self._cache.clear()
+
+    def _drop_entries(self) -> None:
+        """Have the next call store all entries anew: a call was left in its middle."""
+        self._cache = self._executor.new_cache()
 
     def _leave_one_pending(self) -> None:
         count = len(self.token_ids)
