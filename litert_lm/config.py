@@ -89,7 +89,11 @@ class CPU(Backend):
 
 @dataclass(frozen=True, kw_only=True)
 class GPU(Backend):
-    """The GPU accelerator that comes with LiteRT (WebGPU on Linux, Metal on macOS)."""
+    """The GPU accelerator that comes with LiteRT (WebGPU on Linux, Metal on macOS).
+
+    Args:
+        gpu_decode_steps_per_sync: of the official package; `Engine` refuses it.
+    """
 
     gpu_decode_steps_per_sync: int | None = None
 
@@ -104,7 +108,11 @@ class GPU(Backend):
 
 @dataclass(frozen=True, kw_only=True)
 class NPU(Backend):
-    """A vendor's accelerator, loaded from `litert_dispatch_lib_dir`."""
+    """A vendor's accelerator.
+
+    Args:
+        litert_dispatch_lib_dir: of the official package; `Engine` refuses it.
+    """
 
     litert_dispatch_lib_dir: str | None = None
 

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 
 from litert_lm.bundle import open_bundle
 from litert_lm.bundle.bundle import Bundle
@@ -54,6 +53,7 @@ _NOT_YET = (
     "enable_ynnpack",
     "enable_speculative_decoding",
 )
+_NOT_YET_OF_BACKENDS = ("gpu_decode_steps_per_sync", "litert_dispatch_lib_dir")
 
 
 class Engine:
@@ -72,6 +72,13 @@ class Engine:
         activation_data_type, use_ringbuffers_local_attention, enable_ynnpack,
         enable_speculative_decoding: of the official package; not supported, so only
             None and False are accepted.
+
+    Attributes:
+        backend: as given, or the default.
+        config: what the bundle says about its model, tokens as ids.
+        tokenizer: of the bundle.
+        executor: what sessions run the model with.
+        init_seconds: how long opening took.
 
     Raises:
         ModelNotFoundError, ModelFileError, UnsupportedModelError: the file.
@@ -121,12 +128,7 @@ class Engine:
     def __enter__(self) -> Engine:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -231,6 +233,8 @@ def _instance(backend: object) -> Backend:
             f"{shown(backend)} is no backend; use Backend.CPU(), Backend.GPU() or "
             "Backend.NPU()."
         )
+    for name in _NOT_YET_OF_BACKENDS:
+        _check_unset(name, getattr(backend, name, None))
     return backend
 
 

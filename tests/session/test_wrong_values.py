@@ -98,6 +98,21 @@ def test_parameters_without_support(
         Engine(toy_llama_bundle, **{name: value})
 
 
+@pytest.mark.parametrize(
+    "backend",
+    [
+        Backend.GPU(gpu_decode_steps_per_sync=4),
+        Backend.NPU(litert_dispatch_lib_dir="lib"),
+    ],
+    ids=["gpu", "npu"],
+)
+def test_options_of_backends_without_support(
+    toy_llama_bundle: Path, backend: Backend
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="is not supported yet"):
+        Engine(toy_llama_bundle, backend)
+
+
 class _OwnBackend(Backend):
     def get_name(self) -> str:
         return "abacus"
