@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from litert_lm.errors import (
     shown,
 )
 from litert_lm.generate.answers import Answers
+from litert_lm.generate.chunk_iterator import ChunkIterator
 from litert_lm.generate.decoding import Decoding, decode
 from litert_lm.generate.prompt import PromptAssembler, Turn
 from litert_lm.generate.request import GenerateRequest, Prompt
@@ -126,7 +127,7 @@ class Session:
 
     def generate_stream(
         self, prompt: Prompt, **options: object
-    ) -> Iterator[GenerateResponse]:
+    ) -> ChunkIterator[GenerateResponse]:
         """Answer a prompt in chunks: first the prompt's info, then one per token.
 
         Arguments are checked at once. Closing the iterator, or breaking out of the loop
@@ -138,11 +139,11 @@ class Session:
         with self._exclusive():
             ids = self._request_ids(request)
             self._check_request(request, len(ids))
-        return self._stream(request, is_cancelled)
+        return ChunkIterator(self._stream(request, is_cancelled), self.cancel_process)
 
     def _stream(
         self, request: GenerateRequest, is_cancelled: Callable[[], bool]
-    ) -> Iterator[GenerateResponse]:
+    ) -> Generator[GenerateResponse, None, None]:
         with self._exclusive():
             ids = self._request_ids(request)
             self._check_request(request, len(ids))
@@ -183,7 +184,7 @@ class Session:
             texts=["".join(r.texts[0] for r in self.run_decode_async())], scores=[0.0]
         )
 
-    def run_decode_async(self) -> Iterator[Responses]:
+    def run_decode_async(self) -> ChunkIterator[Responses]:
         """Answer what was prefilled, in pieces of text as they come.
 
         Ends without an error when the session's limit is reached or `cancel_process`
@@ -192,9 +193,11 @@ class Session:
         is_cancelled = self._cancellation()
         with self._exclusive():
             self._check_prefilled()
-        return self._decode_texts(is_cancelled)
+        return ChunkIterator(self._decode_texts(is_cancelled), self.cancel_process)
 
-    def _decode_texts(self, is_cancelled: Callable[[], bool]) -> Iterator[Responses]:
+    def _decode_texts(
+        self, is_cancelled: Callable[[], bool]
+    ) -> Generator[Responses, None, None]:
         with self._exclusive():
             self._check_prefilled()
             ids = self._assembler.answer_ids()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from litert_lm import FinishReason
-from litert_lm.errors import CancelledError
+from litert_lm.errors import CancelledError, SessionStateError
 
 FIRST, SECOND = [3, 8, 13, 18, 6, 11], [4, 9, 14, 19, 7, 12, 17, 5, 10, 15, 3, 8]
 
@@ -114,3 +114,26 @@ class _Cancelling:
     def encode(self, text: str) -> list[int]:
         self._session.cancel_process()
         return [3, 4]
+
+
+def test_a_stream_is_read_by_one_thread(new_session: Callable[[], Any]) -> None:
+    session, refused = new_session(), []
+    chunks = session.generate_stream(SECOND)
+
+    def read_too(done: int, total: int) -> None:
+        with pytest.raises(SessionStateError, match="Another thread"):
+            next(chunks)
+        refused.append(done)
+
+    session.prefill_progress = read_too
+    assert len(list(chunks)) > 1
+    assert refused
+
+
+def test_closing_a_stream_that_another_thread_reads(
+    new_session: Callable[[], Any],
+) -> None:
+    session = new_session()
+    chunks = session.generate_stream(SECOND)
+    session.prefill_progress = lambda done, total: chunks.close()
+    assert [chunk.finish_reason for chunk in chunks][-1] is FinishReason.ABORTED
