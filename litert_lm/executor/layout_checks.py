@@ -19,6 +19,7 @@ __all__ = [
     "check_fixed",
     "check_mask",
     "described",
+    "is_cache",
     "no_decode_step",
     "unknown_input",
 ]
@@ -34,8 +35,9 @@ def check_fixed(signature: Signature) -> None:
     for tensor in signature.inputs:
         if any(size < 0 for size in tensor.shape_signature or ()):
             raise UnsupportedModelError(
-                f"input {tensor.name!r} has the open shape "
-                f"{list(tensor.shape_signature or ())}; export it with fixed lengths"
+                f"input {tensor.name!r} {tensor.element_type.name}"
+                f"{list(tensor.shape_signature or ())} has an open dimension; export "
+                "it with a fixed one"
             )
 
 
@@ -53,22 +55,27 @@ def check_batch(
             )
 
 
-def check_mask(feed: Feed, length: int, context: int) -> None:
+def check_mask(feed: Feed, length: int, context: int | None) -> None:
     """A mask has a row per token and a column per entry that they may attend.
 
     Args:
-        context: tokens that caches other than rings hold; 0 where there are none.
+        context: tokens that caches other than rings hold; None where there are none.
     """
     rows, width = math.prod(feed.shape[:-1]), feed.shape[-1]
-    widths = [context] if context else [width]
+    text = f"input {feed.name!r} {feed.dtype}{list(feed.shape)}"
+    if context == 0 and not feed.ring:
+        raise UnsupportedModelError(
+            f"{text} has a column for each entry of a cache, and no state has such a "
+            "dimension; export it with executor metadata"
+        )
+    widths = [width if context is None else context]
     if feed.ring:
         widths = [feed.ring, feed.ring + length]
     if width not in widths or rows != length * feed.batch:
         kind = "ring" if feed.ring else "cache"
         raise UnsupportedModelError(
-            f"input {feed.name!r} {feed.dtype}{list(feed.shape)} must end with "
-            f"[{length}, {' or '.join(map(str, widths))}], a row for each token and a "
-            f"column for each entry of the {kind}"
+            f"{text} must end with [{length}, {' or '.join(map(str, widths))}], a row "
+            f"for each token and a column for each entry of the {kind}"
         )
 
 
@@ -89,9 +96,15 @@ def no_decode_step(steps: Sequence[Step], skipped: Mapping[str, str]) -> str:
     )
 
 
+def is_cache(tensor: Tensor) -> bool:
+    """Whether a tensor is named like a cache, which may be shaped like a mask."""
+    name = tensor.name.lower()
+    return "mask" not in name and ("cache" in name or name.startswith("kv_"))
+
+
 def unknown_input(tensor: Tensor, length: int, outputs: Iterable[Tensor]) -> str:
     """Why an input of a signature cannot be fed."""
-    if "cache" in tensor.name:
+    if is_cache(tensor):
         same = [described(t) for t in outputs if t.name == tensor.name]
         there = f"only {same[0]}" if same else "none of that name"
         return (
@@ -99,7 +112,7 @@ def unknown_input(tensor: Tensor, length: int, outputs: Iterable[Tensor]) -> str
             f"output of the same shape as well, but there is {there}"
         )
     return (
-        f"input {described(tensor)} has no known meaning; known are, for {length} at a "
-        f"time, token ids or positions [1, {length}], masks [..., {length}, T] and "
-        f"embeddings [1, {length}, D]"
+        f"input {described(tensor)} has no known meaning; known are token ids and "
+        f"positions int32[1, {length}], masks float32 or bool[1, 1, {length}, T] and "
+        f"embeddings float32[1, {length}, D]"
     )

@@ -14,6 +14,7 @@ from litert_lm.executor.layout_checks import (
     check_fixed,
     check_mask,
     described,
+    is_cache,
     no_decode_step,
     unknown_input,
 )
@@ -148,8 +149,7 @@ class _Reader:
             repeats = batch if feed.shape != tensor.shape else 1
             feed = replace(feed, shape=tensor.shape, batch=repeats)
             if feed.role in (Role.MASK, Role.LOCAL_MASK):
-                shapes = {n: t.shape for n, t in self.state.inputs(signature).items()}
-                check_mask(feed, length, self.state.context(shapes))
+                check_mask(feed, length, self.state.mask_width(signature))
             feeds.append(feed)
         outputs = self.state.state_outputs(kind, signature)
         updates = self.updates[kind, signature.key]
@@ -210,8 +210,8 @@ class _Reader:
         window = self.state.window or ring
         if not window:
             raise UnsupportedModelError(
-                f"input {tensor.name!r} masks a sliding window, and the bundle's "
-                "executor metadata does not say how many tokens that is"
+                f"input {described(tensor)} masks a sliding window, and the bundle has "
+                "no executor metadata that tells its sliding_window_size"
             )
         return replace(feed, window=window, ring=ring)
 
@@ -276,12 +276,21 @@ class _Reader:
         )
 
     def _check_written(self, signature: Signature, calls: list[Call]) -> None:
-        read = {name for call in calls for name in call.states_in}
+        states = self.state.inputs(signature)
+        for call in calls:
+            for name in (*call.states_in.values(), *call.states_out.values()):
+                if name not in states:
+                    raise UnsupportedModelError(
+                        f"the {call.model} model's {call.key!r} keeps a state {name!r} "
+                        "that is no input here; export both together"
+                    )
         written = {name for call in calls for name in call.states_out.values()}
-        if read - written:
-            raise UnsupportedModelError(
-                f"nothing updates the states {', '.join(sorted(read - written))}"
-            )
+        for name, tensor in states.items():
+            if name not in written:
+                raise UnsupportedModelError(
+                    f"nothing updates the state {described(tensor)}; it must be an "
+                    "output as well, or be written by an auxiliary model"
+                )
 
     def vocab_size(self, step: Step) -> int:
         """Number of logits of a decode step."""
@@ -314,8 +323,7 @@ class _Reader:
 
 def _plain_feed(tensor: Tensor, length: int, outputs: Sequence[Tensor]) -> Feed:
     role = classify(tensor, length)
-    is_cache = role is Role.MASK and "cache" in tensor.name
-    if role is Role.UNKNOWN or is_cache:
+    if role is Role.UNKNOWN or (role is Role.MASK and is_cache(tensor)):
         raise UnsupportedModelError(unknown_input(tensor, length, outputs))
     if role in _EMBEDDERS:
         raise UnsupportedModelError(

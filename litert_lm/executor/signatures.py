@@ -81,6 +81,7 @@ class Call:
     per_token: bool = False
 
 
+_MAX_PARAMS = 16  # the exporter's have 7
 _LORA_MARKS = ("lora", "_prime_left", "_prime_right")
 
 
@@ -143,7 +144,7 @@ def _classify_integer(name: str, shape: tuple[int, ...], length: int) -> Role:
         return Role.POSITIONS if is_position else Role.TOKENS
     if size == 1:
         return Role.TIME_STEP
-    if len(shape) == 4 and size >= 3:
+    if len(shape) == 4 and 3 <= size <= _MAX_PARAMS and "mask" not in name:
         return Role.PARAMS
     return Role.UNKNOWN
 

@@ -95,6 +95,17 @@ class StateReader:
         ]
         return max(sizes, default=0)
 
+    def mask_width(self, signature: Signature) -> int | None:
+        """Entries of the caches that hold the whole context.
+
+        0 where such caches are missing, None where a signature can do without.
+        """
+        shapes = {name: t.shape for name, t in self.inputs(signature).items()}
+        context = self.context(shapes)
+        if not context and (not shapes or any(map(self._is_declared_local, shapes))):
+            return None
+        return context
+
     def ring(self, signature: Signature) -> int:
         """Length of the rings that a signature reads; 0 when there are none."""
         shapes = {name: t.shape for name, t in self.inputs(signature).items()}
