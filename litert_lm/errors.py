@@ -54,6 +54,14 @@ class MissingExtraError(InvalidArgumentError, ImportError):
     grpc_status = "FAILED_PRECONDITION"
     http_status = 501
 
+    @classmethod
+    def of(cls, what: str, package: str, extra: str) -> MissingExtraError:
+        """The error for `what`, which needs a package of one of our extras."""
+        return cls(
+            f"{what} needs the package {package}. Run:"
+            f' pip install "pylitert-lm[{extra}]"'
+        )
+
 
 class ModelNotFoundError(LiteRtLmError):
     """No file, stored model or source has the given name."""

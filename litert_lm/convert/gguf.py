@@ -245,10 +245,7 @@ def _gguf_package() -> Any:
         import gguf
         import gguf.quants
     except ImportError as error:
-        raise MissingExtraError(
-            "Reading GGUF files needs the package 'gguf': "
-            "pip install 'pylitert-lm[convert]'"
-        ) from error
+        raise MissingExtraError.of("Reading GGUF files", "gguf", "convert") from error
     return gguf
 
 

@@ -198,10 +198,7 @@ def _check_reader(job: _Job) -> None:
     """Raise MissingExtraError before a download whose file could not be read."""
     file = (job.recipe and job.recipe.member) or str(job.source)
     if file.lower().endswith(".gguf") and find_spec("gguf") is None:
-        raise MissingExtraError(
-            f"Converting {file} needs the package gguf. Run:"
-            ' pip install "pylitert-lm[convert]"'
-        )
+        raise MissingExtraError.of(f"Converting {file}", "gguf", "convert")
 
 
 def _fetch(

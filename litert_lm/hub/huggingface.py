@@ -77,10 +77,7 @@ def _hub() -> Any:
     try:
         import huggingface_hub
     except ImportError as error:
-        raise MissingExtraError(
-            "hf: sources need the package huggingface_hub. Run:"
-            ' pip install "pylitert-lm[hub]"'
-        ) from error
+        raise MissingExtraError.of("An hf: source", "huggingface_hub", "hub") from error
     return huggingface_hub
 
 

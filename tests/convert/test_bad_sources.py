@@ -324,7 +324,7 @@ def test_a_missing_extra_names_its_pip_line(tmp_path, output, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without_gguf)
     with pytest.raises(
-        MissingExtraError, match=r"pip install 'pylitert-lm\[convert\]'"
+        MissingExtraError, match=r'pip install "pylitert-lm\[convert\]"'
     ):
         converted(source, output)
 
