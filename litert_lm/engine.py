@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,6 @@ from litert_lm.config import (
 from litert_lm.errors import (
     BackendError,
     InvalidArgumentError,
-    SessionStateError,
     shown,
 )
 from litert_lm.executor.executor import Executor
@@ -115,8 +113,6 @@ class Engine:
                 f"progress must be callable, got {shown(progress)}."
             )
         self.backend = _instance(backend)
-        self._lock = threading.Lock()
-        self._is_closed = False
         self._bundle = open_bundle(model_path)
         try:
             self._open(cache_dir, max_num_tokens, progress or no_progress)
@@ -136,17 +132,8 @@ class Engine:
 
         Waits for a model call that is running; closing twice is harmless.
         """
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
         self.executor.close()
         self._bundle.close()
-
-    def check_open(self) -> None:
-        """Raise SessionStateError when the engine is closed."""
-        if self._is_closed:
-            raise SessionStateError("The engine is closed; open a new one.")
 
     def create_session(
         self,
@@ -165,12 +152,15 @@ class Engine:
             max_output_tokens: limit on each answer.
             lora_config, enable_speculative_decoding: not supported, None or False.
         """
-        self.check_open()
+        self.executor.check_open()
         _check_unset("lora_config", lora_config)
         _check_unset("enable_speculative_decoding", enable_speculative_decoding)
         check_flag("apply_prompt_template", apply_prompt_template)
         return Session(
-            self,
+            self.executor,
+            self.tokenizer,
+            self.config,
+            init_seconds=self.init_seconds,
             apply_prompt_template=apply_prompt_template,
             sampler_config=sampler_config,
             max_output_tokens=max_output_tokens,

@@ -6,9 +6,8 @@ import math
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING
 
+from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.config import SamplerConfig, check_count
 from litert_lm.errors import (
     CancelledError,
@@ -18,6 +17,7 @@ from litert_lm.errors import (
     SessionStateError,
     shown,
 )
+from litert_lm.executor.executor import Executor
 from litert_lm.generate.answers import Answers
 from litert_lm.generate.chunk_iterator import ChunkIterator
 from litert_lm.generate.decoding import Decoding, decode
@@ -35,9 +35,7 @@ from litert_lm.generate.sequence import TokenSequence
 from litert_lm.generate.times import Times
 from litert_lm.results import BenchmarkInfo, Responses
 from litert_lm.sampling.logprobs import Logprobs
-
-if TYPE_CHECKING:
-    from litert_lm.engine import Engine
+from litert_lm.tokenizer import Tokenizer
 
 __all__ = ["Session"]
 
@@ -58,27 +56,28 @@ class Session:
 
     def __init__(
         self,
-        engine: Engine,
+        executor: Executor,
+        tokenizer: Tokenizer,
+        config: ModelConfig,
         *,
+        init_seconds: float,
         apply_prompt_template: bool,
         sampler_config: SamplerConfig | None,
         max_output_tokens: int | None,
     ) -> None:
         check_count("max_output_tokens", max_output_tokens, minimum=1)
-        self._engine = engine
-        self._tokenizer = engine.tokenizer
-        self._executor = engine.executor
-        self._assembler = PromptAssembler(
-            engine.config, engine.tokenizer, apply_prompt_template
-        )
+        self._executor = executor
+        self._tokenizer = tokenizer
+        self._init_seconds = init_seconds
+        self._assembler = PromptAssembler(config, tokenizer, apply_prompt_template)
         self._answers = Answers(
-            engine.config,
-            engine.tokenizer,
-            engine.executor.vocab_size,
+            config,
+            tokenizer,
+            executor.vocab_size,
             sampler_config=sampler_config,
             max_output_tokens=max_output_tokens,
         )
-        self._sequence = TokenSequence(self._executor)
+        self._sequence = TokenSequence(executor)
         self._turn = Turn.FRESH
         self._busy = threading.Lock()
         self._num_cancels = 0
@@ -89,18 +88,17 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of the context; later calls raise SessionStateError."""
-        self.cancel_process()
+        """Free the context; later calls raise SessionStateError.
+
+        A call that is running is cancelled, and frees the context at its end.
+        """
         self._is_closed = True
+        self.cancel_process()
+        self._free_if_closed()
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -137,8 +135,7 @@ class Session:
         request = GenerateRequest.from_options(prompt, options)
         request.check_vocabulary(self._executor.vocab_size)
         with self._exclusive():
-            ids = self._request_ids(request)
-            self._check_request(request, len(ids))
+            self._request_ids(request)
         return ChunkIterator(self._stream(request, is_cancelled), self.cancel_process)
 
     def _stream(
@@ -146,7 +143,6 @@ class Session:
     ) -> Generator[GenerateResponse, None, None]:
         with self._exclusive():
             ids = self._request_ids(request)
-            self._check_request(request, len(ids))
             info = PromptInfo(num_prompt_tokens=len(ids), token_ids=tuple(ids))
             try:
                 self._extend(ids, is_cancelled)
@@ -276,13 +272,14 @@ class Session:
 
     def get_benchmark_info(self) -> BenchmarkInfo:
         """Times of the engine's start and of the last prefill and decode."""
-        return self._times.info(self._engine.init_seconds)
+        return self._times.info(self._init_seconds)
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
+        """Raise SessionStateError unless this thread may use the session now."""
         if self._is_closed:
             raise SessionStateError("The session is closed; create a new one.")
-        self._engine.check_open()
+        self._executor.check_open()
         if not self._busy.acquire(blocking=False):
             raise SessionStateError(
                 "The session is busy in another thread or with a stream that has not "
@@ -292,21 +289,22 @@ class Session:
             yield
         finally:
             self._busy.release()
+            self._free_if_closed()
+
+    def _free_if_closed(self) -> None:
+        if self._is_closed and self._busy.acquire(blocking=False):
+            self._sequence = TokenSequence(self._executor)
+            self._busy.release()
 
     def _request_ids(self, request: GenerateRequest) -> list[int]:
-        if not isinstance(request.prompt, str):
-            return list(request.prompt)
-        ids = self._assembler.prompt_ids([request.prompt], self._turn)
-        return ids + self._assembler.answer_ids()
-
-    def _check_request(self, request: GenerateRequest, num_tokens: int) -> None:
-        self._check_room(num_tokens)
-        limit = self._answers.limit(request)
-        minimum = request.min_new_tokens or 0
-        if minimum > limit:
-            raise InvalidArgumentError(
-                f"min_new_tokens is {minimum}, more than max_new_tokens, {limit}."
-            )
+        """The prompt's ids, for which the context has room."""
+        if isinstance(request.prompt, str):
+            ids = self._assembler.prompt_ids([request.prompt], self._turn)
+            ids += self._assembler.answer_ids()
+        else:
+            ids = list(request.prompt)
+        self._check_room(len(ids))
+        return ids
 
     @property
     def _num_free(self) -> int:

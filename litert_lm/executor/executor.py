@@ -107,8 +107,16 @@ class Executor:
             if self._compiled.is_patching:
                 self._in_use = [self._lengths[0]]
 
+    def check_open(self) -> None:
+        """Raise SessionStateError when the models were freed."""
+        if self._is_closed:
+            raise SessionStateError("The engine is closed; open a new one.")
+
     def close(self) -> None:
-        """Free the compiled models; caches stay valid values."""
+        """Free the compiled models; caches stay valid values.
+
+        Waits for a call that is running; closing twice is harmless.
+        """
         with self._lock:
             self._is_closed = True
             self._runners.clear()
@@ -187,8 +195,7 @@ class Executor:
 
     def _runner(self, cache: KVCache, length: int, reserve: int) -> StepRunner:
         """The runner of the step with `length` tokens, with room made in `cache`."""
-        if self._is_closed:
-            raise SessionStateError("The engine was closed; open a new one.")
+        self.check_open()
         needed = cache.num_tokens + length
         if self._compiled.is_patching:
             self._make_compiled_room(cache, needed, reserve)

@@ -49,7 +49,7 @@ class Answers:
         # One generator for the session's life: answers differ, sessions repeat.
         self._rng = make_rng(seed, bundle_seed)
 
-    def limit(self, request: GenerateRequest) -> int:
+    def _limit(self, request: GenerateRequest) -> int:
         """Most tokens of an answer, the context aside."""
         if request.max_new_tokens is not None:
             return request.max_new_tokens
@@ -72,7 +72,7 @@ class Answers:
             self._rng if is_session_seed else make_rng(request.seed),
             OutputText(self._tokenizer, stops, skip_special_tokens=True),
             stops,
-            min(self.limit(request), num_free),
+            min(self._limit(request), num_free),
             Logprobs() if request.output_logprobs else None,
         )
 
