@@ -163,6 +163,17 @@ def test_an_auxiliary_model_with_a_state_of_its_own(open_model, tmp_path):
         open_model(bundle.save(tmp_path / "model.litertlm"))
 
 
+def test_states_that_only_prefill_has_for_a_batch(open_model, tmp_path):
+    states = {K: (F32, [2, 1, 64, 8]), V: (F32, [2, 1, 8, 64])}
+    batch = {"tokens": (I32, [2, 8]), **states}
+    bundle = bare_bundle(
+        step(inputs=states, outputs=states),
+        step("prefill_8", 8, inputs=batch, outputs=states),
+    )
+    with pytest.raises(UnsupportedModelError, match=r"\[2, 1, 64, 8\] is not .*\[1, 1"):
+        open_model(bundle.save(tmp_path / "model.litertlm"))
+
+
 OTHER = (F32, [1, 2, 64, 4])
 LEFT_OUT = {
     "float16 state": ({K: ("float16", [1, 1, 64, 8])}, "float16[1, 1, 64, 8] is not"),
