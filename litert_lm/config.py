@@ -1,4 +1,4 @@
-"""What a caller chooses: backends and sampling. Frozen values, checked when made."""
+"""What a caller chooses: backends, sampling. Frozen values, checked when made."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ __all__ = [
     "CPU",
     "GPU",
     "NPU",
+    "WEIGHT_KINDS",
     "Backend",
     "Progress",
     "SamplerConfig",
@@ -28,6 +29,9 @@ __all__ = [
 _MAX_THREADS = 1024  # with tens of thousands the C library fails in odd places
 _MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
 _MAX_FLOAT = sys.float_info.max
+
+WEIGHT_KINDS = ("int8", "int4", "f32")
+"""Precisions that weights can be converted to, the usual one first."""
 
 Progress = Callable[[str, float], None]
 """Told what is being done and which fraction, 0..1, of it is."""

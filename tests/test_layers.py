@@ -46,16 +46,9 @@ def may_import(importer: str, imported: str) -> bool:
     return level(importer) < level(imported)
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """Rooms of the package that a module imports, and whether only for its types."""
-    tree = ast.parse(path.read_text())
-    typing_only = {
-        id(node)
-        for block in ast.walk(tree)
-        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
-        for node in ast.walk(block)
-    }
-    for node in ast.walk(tree):
+def imports(path: Path) -> Iterator[str]:
+    """Rooms of the package that a module imports, be it later or for types only."""
+    for node in ast.walk(ast.parse(path.read_text())):
         names: list[str] = []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module]
@@ -65,7 +58,7 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
             names = [alias.name for alias in node.names]
         for name in names:
             if name.startswith("litert_lm."):
-                yield name.split(".")[1], id(node) in typing_only
+                yield name.split(".")[1]
 
 
 def room(path: Path) -> str:
@@ -81,9 +74,9 @@ MODULES = sorted(
 def test_imports_go_down(path: Path) -> None:
     wrong = {
         imported
-        for imported, for_types in imports(path)
+        for imported in imports(path)
         if level(imported) >= 0 or imported in BESIDE
-        if not for_types and not may_import(room(path), imported)
+        if not may_import(room(path), imported)
     }
     assert not wrong, f"{room(path)} imports {', '.join(sorted(wrong))}"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from litert_lm.cli import ui
-from litert_lm.convert import WEIGHT_KINDS, convert
+from litert_lm.config import WEIGHT_KINDS
+from litert_lm.convert import convert
 
 __all__ = ["add_conversion_options", "add_parser", "run"]
 

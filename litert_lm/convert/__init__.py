@@ -6,10 +6,7 @@ from pathlib import Path
 
 from litert_lm.config import Progress, SamplerConfig, no_progress
 
-__all__ = ["WEIGHT_KINDS", "convert"]
-
-WEIGHT_KINDS = ("int8", "int4", "f32")
-"""Precisions of a conversion, the usual one first."""
+__all__ = ["convert"]
 
 
 def convert(

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from litert_lm.bundle.writer import write_bundle
-from litert_lm.config import Progress, SamplerConfig
-from litert_lm.convert import WEIGHT_KINDS
+from litert_lm.config import WEIGHT_KINDS, Progress, SamplerConfig
 from litert_lm.convert.checkpoint import Checkpoint
 from litert_lm.convert.gguf import open_gguf
 from litert_lm.convert.metadata import make_executor_metadata, make_llm_metadata

@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from litert_lm.config import SamplerConfig
-from litert_lm.convert import WEIGHT_KINDS
+from litert_lm.config import WEIGHT_KINDS, SamplerConfig
 from litert_lm.errors import InvalidArgumentError, ModelFileError, ModelNotFoundError
 
 __all__ = ["Recipe", "load_recipe", "read_recipe", "recipe_names"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from litert_lm.config import Progress, no_progress
+from litert_lm.config import WEIGHT_KINDS, Progress, no_progress
 from litert_lm.errors import (
     InvalidArgumentError,
     MissingExtraError,
@@ -123,7 +123,7 @@ def _plan(
         source, recipe = _named(store, base)
     else:
         base = source.default_name
-    usual = recipe.weights if recipe else "int8"
+    usual = recipe.weights if recipe else WEIGHT_KINDS[0]
     weights = weights or usual
     return _Job(
         name=check_name(name or (base if weights == usual else f"{base}-{weights}")),
