@@ -58,6 +58,7 @@ class Bundle:
         models: TFLite models by their role: ``prefill_decode``, ``embedder``,
             ``per_layer_embedder``, ``aux``, ``vision_encoder`` and so on.
         weights: external weights by the role of the model they belong to.
+        identity: of the file that is mapped; `path` may lead to another one later.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Bundle:
         self.system_metadata = MappingProxyType(dict(system_metadata))
         self.sections = tuple(sections)
         self._data: memoryview | None = data
-        self._identity = file_identity(path)
+        self.identity = file_identity(path)
         self._unfolded: dict[int, memoryview] = {}
         self._lock = threading.Lock()
         self.models = self._by_model_type(SectionType.TFLITE_MODEL)
@@ -119,7 +120,7 @@ class Bundle:
         """What makes writable copies of `section`; raises what `read` raises."""
         content = self.read(section)
         begin = section.begin if section.deflated is None else None
-        return Copies(content, self.path, self._identity, begin)
+        return Copies(content, self.path, self.identity, begin)
 
     @cached_property
     def llm_metadata(self) -> LlmMetadata:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from litert_lm.errors import StorageError
 
-__all__ = ["Copies", "Identity", "file_identity"]
+__all__ = ["Copies", "Identity", "file_identity", "identity_of"]
 
 Identity = tuple[int, int, int, int]
 
@@ -18,12 +18,13 @@ Identity = tuple[int, int, int, int]
 def file_identity(path: Path) -> Identity | None:
     """What tells whether a path still leads to the same content; None if to nothing."""
     try:
-        return _identity(os.stat(path))
+        return identity_of(os.stat(path))
     except OSError:
         return None
 
 
-def _identity(status: os.stat_result) -> Identity:
+def identity_of(status: os.stat_result) -> Identity:
+    """The same of an open file."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -66,7 +67,7 @@ class Copies:
         start = begin // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
         length = begin + len(self.content) - start
         with open(self.path, "rb") as file:
-            if _identity(os.fstat(file.fileno())) != self.identity:
+            if identity_of(os.fstat(file.fileno())) != self.identity:
                 raise ValueError("the file was replaced")
             copy = mmap.ACCESS_COPY
             memory = mmap.mmap(file.fileno(), length, access=copy, offset=start)

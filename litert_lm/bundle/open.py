@@ -9,6 +9,7 @@ from pathlib import Path
 
 from litert_lm.bundle import litertlm, task
 from litert_lm.bundle.bundle import Bundle
+from litert_lm.bundle.copies import Identity, identity_of
 from litert_lm.errors import (
     InvalidArgumentError,
     ModelFileError,
@@ -38,7 +39,14 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
         StorageError: the file cannot be read.
     """
     file = _checked(path)
-    data = _map(file)
+    data, identity = _map(file)
+    bundle = _read(file, data)
+    if bundle.identity != identity:
+        raise ModelFileError(f"{file} was replaced while it was opened; open it again")
+    return bundle
+
+
+def _read(file: Path, data: memoryview) -> Bundle:
     begin = bytes(data[:64])
     if begin.startswith(litertlm.MAGIC):
         return litertlm.read_litertlm(file, data)
@@ -58,7 +66,7 @@ def _checked(path: str | os.PathLike[str]) -> Path:
         ) from None
 
 
-def _map(path: Path) -> memoryview:
+def _map(path: Path) -> tuple[memoryview, Identity]:
     """The whole file as read-only bytes. The mapping ends with its last view."""
     try:
         status = os.stat(path)
@@ -69,7 +77,9 @@ def _map(path: Path) -> memoryview:
         if status.st_size == 0:
             raise ModelFileError(f"{path} is empty; get the file again")
         with open(path, "rb") as file:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            identity = identity_of(os.fstat(file.fileno()))
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return memoryview(data), identity
     except (FileNotFoundError, NotADirectoryError):
         raise ModelNotFoundError(
             f"{path} does not exist; check the path, or `litert-lm list` for names"

@@ -13,14 +13,25 @@ import hashlib
 import json
 import os
 import platform
+import stat
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from litert_lm.bundle.atomic import replacing
+from litert_lm.bundle.copies import Identity, file_identity
+from litert_lm.bundle.lock import file_lock
 from litert_lm.config import Progress, no_progress
-from litert_lm.errors import InvalidArgumentError, StorageError, shown
+from litert_lm.errors import (
+    InvalidArgumentError,
+    ModelFileError,
+    StorageError,
+    shown,
+)
 
 __all__ = ["MEMORY", "NO_CACHE", "CacheDirectory"]
 
@@ -28,6 +39,7 @@ NO_CACHE = ":nocache"
 MEMORY = ":memory"
 MAX_BYTES = 16 << 30  # of packed weights; the least recently used go first
 _MAX_SMALL_FILES = 1000
+_MAX_SMALL_BYTES = 16 << 20
 _CHUNK = 4 << 20
 
 
@@ -73,45 +85,82 @@ class CacheDirectory:
             return self.weights
         name = f"{content_hash[:32]}-{section}-{runtime_key()}.litert_lm.xnnpack"
         path = self.weights / name
-        with contextlib.suppress(OSError):
-            os.utime(path)
+        try:
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                path.unlink()  # XNNPACK would wait for a pipe, or write elsewhere
+            else:
+                times = time.time_ns(), os.stat(path).st_mtime_ns  # changed: not now
+                os.utime(path, ns=times)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return MEMORY
         return str(path)
 
-    def content_hash(self, path: Path, progress: Progress = no_progress) -> str:
-        """SHA-256 of a file, remembered by device, inode, size and time of change."""
-        status = path.stat()
-        identity = f"{status.st_dev}-{status.st_ino}-{status.st_size}"
-        identity += f"-{status.st_mtime_ns}"
-        known = self.load(f"hash-{identity}")
+    def content_hash(
+        self,
+        path: Path,
+        progress: Progress = no_progress,
+        *,
+        identity: Identity | None = None,
+    ) -> str:
+        """SHA-256 of a file, remembered by device, inode, size and time of change.
+
+        Args:
+            identity: of the file that was opened by this path. With the hash of
+                another one, packed weights would give wrong logits without any sign.
+
+        Raises:
+            ModelFileError: the path leads to another file by now.
+        """
+        identity = identity or file_identity(path)
+        _check_unchanged(path, identity)
+        name = "-".join(map(str, ("hash", *(identity or ()))))
+        known = self.load(name)
         if isinstance(known, str):
             return known
-        digest = hashlib.sha256()
-        with path.open("rb", buffering=0) as file:
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-                progress("Reading the model", file.tell() / status.st_size)
-        self.save(f"hash-{identity}", digest.hexdigest())
-        return digest.hexdigest()
+        try:
+            digest = _digest(path, progress)
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
+        _check_unchanged(path, identity)
+        self.save(name, digest)
+        return digest
 
     def load(self, name: str) -> Any:
-        """A value that `save` stored, or None."""
+        """A value that `save` stored, or None where it is missing or damaged."""
         if self._small is None:
             return None
+        path = self._small / f"{name}.litert_lm.json"
         try:
-            return json.loads((self._small / f"{name}.litert_lm.json").read_bytes())
-        except (OSError, ValueError):
+            if not path.is_file():  # reading a pipe would wait
+                return None
+            with path.open("rb") as file:
+                checksum, value = json.loads(file.read(_MAX_SMALL_BYTES))
+            return value if checksum == _checksum(value) else None
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
 
     def save(self, name: str, value: object) -> None:
         """Store a JSON value; a failure only means that it is made again next time."""
         if self._small is None:
             return
-        with contextlib.suppress(OSError):
-            path = self._small / f"{name}.litert_lm.json"
-            handle, temporary = tempfile.mkstemp(dir=self._small, suffix=".new")
-            with os.fdopen(handle, "w") as file:
-                json.dump(value, file)
-            os.replace(temporary, path)
+        text = json.dumps([_checksum(value), value])
+        path = self._small / f"{name}.litert_lm.json"
+        with contextlib.suppress(StorageError), replacing(path) as file:
+            file.write(memoryview(text.encode()), 0)
+
+    @contextmanager
+    def lock(
+        self, name: str, on_wait: Callable[[], None] = lambda: None
+    ) -> Iterator[None]:
+        """Keep other processes out of what `name` stands for, where files can lock."""
+        with contextlib.ExitStack() as held:
+            if self._small is not None:
+                path = self._small / f"{name}.litert_lm.lock"
+                with contextlib.suppress(StorageError):
+                    held.enter_context(file_lock(path, on_wait))
+            yield
 
     def trim(self) -> None:
         """Delete what was not used for longest until the limits hold."""
@@ -120,7 +169,31 @@ class CacheDirectory:
             return
         with contextlib.suppress(OSError):
             _trim(folder.glob("*.litert_lm.xnnpack"), MAX_BYTES, _MAX_SMALL_FILES)
-            _trim(folder.glob("*.litert_lm.json"), MAX_BYTES, _MAX_SMALL_FILES)
+            for kind in ("json", "lock"):
+                _trim(folder.glob(f"*.litert_lm.{kind}"), MAX_BYTES, _MAX_SMALL_FILES)
+
+
+def _check_unchanged(path: Path, identity: Identity | None) -> None:
+    if identity is None or file_identity(path) != identity:
+        raise ModelFileError(
+            f"{path} was replaced, changed or deleted while it was opened; open it "
+            "again."
+        )
+
+
+def _digest(path: Path, progress: Progress) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            progress("Reading the model", min(file.tell() / max(size, 1), 1.0))
+    return digest.hexdigest()
+
+
+def _checksum(value: object) -> str:
+    """Tells a value that was stored here from one that was damaged or edited."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 @functools.cache
@@ -163,7 +236,7 @@ def _writable(folder: Path | None) -> Path | None:
 def _trim(paths: Iterator[Path], max_bytes: int, max_files: int) -> None:
     files = sorted(
         ((path.stat(), path) for path in paths),
-        key=lambda pair: pair[0].st_mtime,
+        key=lambda pair: max(pair[0].st_atime, pair[0].st_mtime),
         reverse=True,
     )
     total = 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from litert_lm.bundle.copies import Copies
@@ -15,6 +16,8 @@ from litert_lm.executor.patch import Patch
 
 __all__ = ["ModelCompiler"]
 
+Packing = Callable[[str | None], AbstractContextManager[None]]
+
 
 class ModelCompiler:
     """Gives the compiled model that holds a signature.
@@ -26,6 +29,7 @@ class ModelCompiler:
         groups: model type -> keys that are compiled together, since one compilation of
             several signatures maps the packed weights once; others come alone.
         uses_huge_pages: move packed weights there after each compilation.
+        packing: entered around each compilation with its weight cache.
         patched: model type -> how its bytes are changed for a shorter cache, and what
             makes copies of them to be changed. Such models are compiled once for each
             length of the cache.
@@ -43,9 +47,11 @@ class ModelCompiler:
         groups: Mapping[str, Sequence[str]],
         *,
         uses_huge_pages: bool = False,
+        packing: Packing = lambda weight_cache: nullcontext(),
         patched: Mapping[str, tuple[Patch, Copies]] | None = None,
     ) -> None:
         self._uses_huge_pages = uses_huge_pages
+        self._packing = packing
         self._sections = sections
         self._options = options
         self._weight_caches = weight_caches
@@ -92,7 +98,8 @@ class ModelCompiler:
             if tokens != patch.tokens:
                 data = copies()
                 patch.write(data, tokens)
-        model = CompiledModel(data, options)
+        with self._packing(options.weight_cache):
+            model = CompiledModel(data, options)
         if self._uses_huge_pages and options.weight_cache not in (None, MEMORY):
             move_to_huge_pages(str(options.weight_cache))
         return model

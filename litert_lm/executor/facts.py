@@ -55,6 +55,13 @@ class ModelFacts:
         """From JSON values; None when they are of another format."""
         if not isinstance(value, dict) or value.get("format") != _FORMAT:
             return None
+        try:
+            return cls._of_format(value)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
+
+    @classmethod
+    def _of_format(cls, value: Mapping[str, Any]) -> ModelFacts:
         updates: dict[tuple[str, str], dict[str, StateUpdate]] = {
             (kind, key): {} for kind, key in value["signatures"]
         }

@@ -22,6 +22,7 @@ from litert_lm.executor.executor import Executor
 from litert_lm.executor.facts import ModelFacts
 from litert_lm.executor.layout import ModelLayout
 from litert_lm.executor.layout_reader import MAIN, read_layout
+from litert_lm.executor.packed_weights import PackedWeights
 
 __all__ = [
     "ExecutorOptions",
@@ -76,13 +77,18 @@ def known_facts(
         StorageError: the cache directory cannot be written.
     """
     cache = CacheDirectory(options.cache_dir, bundle.path)
-    content = cache.content_hash(bundle.path, progress)
+    content = cache.content_hash(bundle.path, progress, identity=bundle.identity)
     name = f"model-{content[:32]}-{options.accelerator}-{runtime_key()}"
     facts = ModelFacts.from_json(cache.load(name))
     if facts is None:
-        facts = first_load(bundle, options, progress)
-        cache.save(name, facts.to_json())
-        cache.trim()
+        with cache.lock(name, lambda: progress("Waiting for another process", 0.0)):
+            facts = ModelFacts.from_json(cache.load(name))
+            if facts is None:
+                facts = first_load(bundle, options, progress)
+                # What was examined is still what is open here.
+                cache.content_hash(bundle.path, identity=bundle.identity)
+                cache.save(name, facts.to_json())
+                cache.trim()
     if facts.failure is not None:
         is_cpu = options.accelerator == "cpu"
         raise (ModelFileError if is_cpu else BackendError)(facts.failure)
@@ -106,7 +112,7 @@ def open_executor(
     patches = facts.patches if isinstance(cache.weights, Path) else {}
     if patches:
         layout = _longest_only(layout)
-    content = cache.content_hash(bundle.path)
+    content = cache.content_hash(bundle.path, identity=bundle.identity)
     num_threads = options.num_threads or facts.fastest_threads
     compiler = ModelCompiler(
         sections,
@@ -118,6 +124,7 @@ def open_executor(
         {kind: cache.weight_cache(content, kind) for kind in sections},
         compile_groups(layout),
         uses_huge_pages=options.huge_pages,
+        packing=PackedWeights(cache).in_use,
         patched={
             kind: (patch, bundle.copies(bundle.models[kind]))
             for kind, patch in patches.items()

@@ -16,11 +16,11 @@ from email.message import Message
 from pathlib import Path
 from typing import IO, Any
 
+from litert_lm.bundle.lock import file_lock
 from litert_lm.config import Progress, no_progress
 from litert_lm.errors import DownloadError, StorageError
 from litert_lm.hub.checksum import check_digest
 from litert_lm.hub.disk import check_room
-from litert_lm.hub.lock import file_lock
 from litert_lm.hub.sources import check_url
 
 __all__ = ["Retries", "download"]

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from litert_lm.bundle.lock import file_lock
 from litert_lm.errors import (
     InvalidArgumentError,
     ModelFileError,
@@ -27,7 +28,6 @@ from litert_lm.errors import (
     StorageError,
 )
 from litert_lm.hub.checksum import file_sha256
-from litert_lm.hub.lock import file_lock
 
 __all__ = ["ModelStore", "StoredModel", "check_name", "data_home", "near_names"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from litert_lm.errors import StorageError
+from litert_lm.errors import ModelFileError, StorageError
 from litert_lm.executor import cache_dir
 from litert_lm.executor.cache_dir import MEMORY, NO_CACHE, CacheDirectory
 
@@ -87,3 +87,35 @@ def test_the_least_recently_used_weights_go_first(model, tmp_path, monkeypatch):
     cache.weight_cache(HASH, "c")
     cache.trim()
     assert [path.exists() for path in paths] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "5", '["0", {"a": 2}]', "[" * 50_000, "1" * 9999]
+)
+def test_what_is_not_as_it_was_stored_is_not_known(model, home, text):
+    cache = CacheDirectory(None, model)
+    cache.save("facts", {"a": 1})
+    (file,) = home.glob("facts*")
+    file.write_text(text)
+    assert cache.load("facts") is None
+
+
+def test_a_pipe_among_the_facts_is_not_waited_for(model, home):
+    cache = CacheDirectory(None, model)
+    os.mkfifo(home / "facts.litert_lm.json")
+    assert cache.load("facts") is None
+    cache.save("facts", {"a": 1})
+    assert cache.load("facts") == {"a": 1}
+
+
+def test_a_user_without_home_has_weights_in_memory(model, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", lambda: Path("~nobody-such").expanduser())
+    assert CacheDirectory(None, model).weights == MEMORY
+
+
+def test_a_model_that_is_gone_is_an_error(model):
+    cache = CacheDirectory(None, model)
+    model.unlink()
+    with pytest.raises(ModelFileError, match="deleted"):
+        cache.content_hash(model)
