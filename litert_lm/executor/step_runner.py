@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,6 @@ class StepRunner:
         self._made: dict[tuple[int, str], TensorBuffer] = {}
         self._rows: dict[int, list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]] = {}
         models = [compiled(call.model, call.key) for call in step.calls]
-        self._make_outputs(models)
         self._stages = [
             self._stage(position, call, models[position])
             for position, call in enumerate(step.calls)
@@ -69,15 +68,14 @@ class StepRunner:
         self._logits = self._find_logits(models[step.main])
         self._last = max(1, step.num_logits) - 1
 
-    def _make_outputs(self, models: Sequence[CompiledModel]) -> None:
-        for position, (call, model) in enumerate(
-            zip(self.step.calls, models, strict=True)
-        ):
-            for spec in model.signatures[call.key].outputs:
-                is_logits = position == self.step.main and spec.name == self.step.logits
-                if spec.name not in call.states_out and not is_logits:
-                    array = allocate(spec.shape, spec.dtype)
-                    self._made[position, spec.name] = TensorBuffer(array)
+    def _make_outputs(self, position: int, call: Call, model: CompiledModel) -> None:
+        """Buffers for what a call makes; its inputs have their final shapes."""
+        shapes = model.output_shapes(call.key)
+        for spec in model.signatures[call.key].outputs:
+            is_logits = position == self.step.main and spec.name == self.step.logits
+            if spec.name not in call.states_out and not is_logits:
+                array = allocate(shapes[spec.name], spec.dtype)
+                self._made[position, spec.name] = TensorBuffer(array)
 
     def _stage(self, position: int, call: Call, model: CompiledModel) -> _Stage:
         specs = {spec.name: spec for spec in model.signatures[call.key].inputs}
@@ -99,6 +97,7 @@ class StepRunner:
                 self._rows.setdefault(source[0], []).append(rows)
             else:
                 inputs[name] = self._made[source]
+        self._make_outputs(position, call, model)
         return _Stage(
             call=call,
             model=model,
@@ -115,8 +114,14 @@ class StepRunner:
         return (*feed.shape[:-1], width)
 
     def _find_logits(self, model: CompiledModel) -> TensorSpec | None:
+        shapes = model.output_shapes(self.step.key)
         outputs = model.signatures[self.step.key].outputs
-        return next((s for s in outputs if s.name == self.step.logits), None)
+        found = [
+            replace(spec, shape=shapes[spec.name])
+            for spec in outputs
+            if spec.name == self.step.logits
+        ]
+        return found[0] if found else None
 
     def run(self, cache: KVCache, token_ids: Sequence[int]) -> None:
         """Store the entries of `token_ids`, at most `step.length`, behind the cache's.
