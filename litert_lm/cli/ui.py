@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+
+from litert_lm.errors import StorageError
 
 __all__ = [
     "error",
@@ -31,7 +34,19 @@ _SPARSE_S = 15.0
 
 
 def prepare_streams() -> None:
-    """Let characters that the terminal's encoding lacks come out as '?'."""
+    """Make standard streams usable, whatever the caller left of them.
+
+    Closed ones lead nowhere: a file opened later would take the place of one, and what
+    native code notes on standard error would go into it. Characters that the
+    terminal's encoding lacks come out as '?'.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False))
     for file in (sys.stdout, sys.stderr):
         if hasattr(file, "reconfigure"):
             file.reconfigure(errors="replace")
@@ -39,24 +54,40 @@ def prepare_streams() -> None:
 
 def stream(text: str) -> None:
     """Add to the answer at once. A terminal gets no control characters."""
-    sys.stdout.write(_CONTROL.sub("", text) if sys.stdout.isatty() else text)
-    sys.stdout.flush()
+    with _stdout_errors():
+        sys.stdout.write(_CONTROL.sub("", text) if sys.stdout.isatty() else text)
+        sys.stdout.flush()
 
 
 def out(text: str) -> None:
     """One line of what was asked for."""
-    print(_CONTROL.sub("?", text))
+    with _stdout_errors():
+        print(_CONTROL.sub("?", text))
 
 
 def out_json(value: object, *, indent: int | None = 2) -> None:
     """What was asked for, as JSON; on one line when `indent` is None."""
-    print(json.dumps(value, indent=indent, ensure_ascii=False))
+    with _stdout_errors():
+        print(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def flush() -> None:
     """Write out what is buffered, so that a closed pipe shows before the exit code."""
-    if sys.stdout is not None:
+    with _stdout_errors():
         sys.stdout.flush()
+
+
+@contextmanager
+def _stdout_errors() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence_stdout()
+        raise StorageError(
+            f"Standard output cannot be written: {error.strerror}."
+        ) from error
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -68,8 +99,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def note(text: str) -> None:
-    """One line beside the answer."""
-    print(_CONTROL.sub("?", text), file=sys.stderr, flush=True)
+    """One line beside the answer; dropped where nobody can read it."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(_CONTROL.sub("?", text), file=sys.stderr, flush=True)
 
 
 def error(text: str) -> None:
@@ -83,7 +116,7 @@ def wants_extras() -> bool:
 
 
 def silence_stdout() -> None:
-    """Drop what is still buffered for a reader that has gone."""
+    """Drop what is still buffered for a reader or disk that does not take it."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -6,7 +6,9 @@ one set. What else is written meanwhile is passed on.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -23,22 +25,25 @@ _lock = threading.Lock()
 @contextmanager
 def quiet_stderr() -> Iterator[None]:
     """Drop the notes among what is written to file descriptor 2."""
-    with _lock:
+    if sys.__stderr__ is None:
+        # Closed when Python started: what has the number now is another file.
+        yield
+        return
+    with _lock, contextlib.ExitStack() as opened:
         try:
+            caught = opened.enter_context(tempfile.TemporaryFile())
             saved = os.dup(_STDERR)
-        except OSError:  # standard error is closed
+        except OSError:  # nowhere to keep them, or standard error is closed
             yield
             return
+        opened.callback(os.close, saved)
+        os.dup2(caught.fileno(), _STDERR)
         try:
-            with tempfile.TemporaryFile() as caught:
-                os.dup2(caught.fileno(), _STDERR)
-                try:
-                    yield
-                finally:
-                    os.dup2(saved, _STDERR)
-                    _pass_on(caught.fileno())
+            yield
         finally:
-            os.close(saved)
+            os.dup2(saved, _STDERR)
+            with contextlib.suppress(OSError):  # nobody can read them
+                _pass_on(caught.fileno())
 
 
 def _pass_on(caught: int) -> None:
