@@ -21,6 +21,8 @@ Messages say what is wrong, name the value, and give the next step.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 _MAX_SHOWN = 100  # characters
@@ -145,3 +147,12 @@ def shown(value: object) -> str:
         return f"a {type(value).__name__} that cannot be shown"
     text = " ".join(text.split())
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+
+
+@contextmanager
+def os_errors(action: str) -> Iterator[None]:
+    """Turn the block's OSErrors into a StorageError: "Cannot `action`: ..."."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"Cannot {action}: {error}.") from error

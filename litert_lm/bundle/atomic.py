@@ -37,8 +37,11 @@ def replacing(path: Path) -> Iterator[NewFile]:
     """A new file that takes the place of `path` when the block ends.
 
     It is written beside `path` and moved there once it is safely on disk. When the
-    block fails, nothing is left of it and `path` is as before.
+    block fails, nothing is left of it and `path` is as before. Folders, devices and
+    pipes are not replaced.
     """
+    if path.exists() and not path.is_file():
+        raise StorageError(f"{path} is no file that could be replaced; name another")
     # Not a temporary file of the standard library: those are readable by their owner
     # only, whatever the umask says.
     part = path.with_name(f".{secrets.token_hex(8)}.part")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from litert_lm.config import Progress, SamplerConfig, no_progress
+from litert_lm.errors import os_errors, shown
 
 __all__ = ["convert"]
 
@@ -42,13 +43,19 @@ def convert(
         MissingExtraError: the package that reads the format is not installed.
         StorageError: a file cannot be read or the bundle not be written.
     """
-    from litert_lm.convert.conversion import convert_checkpoint, open_source
-
-    convert_checkpoint(
-        open_source(source),
-        output,
-        weights=weights,
-        context_length=context_length,
-        sampler=sampler,
-        progress=progress,
+    from litert_lm.convert.conversion import (
+        check_output,
+        convert_checkpoint,
+        open_source,
     )
+
+    with os_errors(f"convert {shown(str(source))}"):
+        check_output(Path(output), Path(source))
+        convert_checkpoint(
+            open_source(source),
+            output,
+            weights=weights,
+            context_length=context_length,
+            sampler=sampler,
+            progress=progress,
+        )

@@ -20,7 +20,7 @@ from litert_lm.errors import (
     ModelNotFoundError,
 )
 
-__all__ = ["convert_checkpoint", "open_source"]
+__all__ = ["check_output", "convert_checkpoint", "open_source"]
 
 
 def open_source(source: Path) -> Checkpoint:
@@ -47,6 +47,27 @@ def _open_folder(folder: Path) -> Checkpoint:
     )
 
 
+def check_output(output: Path, source: Path) -> None:
+    """Raise InvalidArgumentError where writing `output` would destroy something else.
+
+    That is a folder, a device or a pipe, and what is to be converted.
+    """
+    if not output.exists():
+        return
+    if output.is_dir():
+        raise InvalidArgumentError(f"The output '{output}' is a folder; name a file.")
+    if not output.is_file():
+        raise InvalidArgumentError(
+            f"The output '{output}' is a device or a pipe; name a file."
+        )
+    read = list(source.iterdir()) if source.is_dir() else [source]
+    weights = [p for p in read if p.is_file() and p.suffix != ".litertlm"]
+    if any(map(output.samefile, weights)):
+        raise InvalidArgumentError(
+            f"The output '{output}' is what is to be converted; name another file."
+        )
+
+
 def convert_checkpoint(
     checkpoint: Checkpoint,
     output: Path,
@@ -62,8 +83,6 @@ def convert_checkpoint(
         raise InvalidArgumentError(
             f"weights must be one of {', '.join(WEIGHT_KINDS)}, got {weights!r}."
         )
-    if output.is_dir():
-        raise InvalidArgumentError(f"The output '{output}' is a folder; name a file.")
     with Spool(output.parent) as spool:
         built = build_model(
             checkpoint,

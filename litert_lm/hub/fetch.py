@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from litert_lm.config import WEIGHT_KINDS, Progress, no_progress
+from litert_lm.config import WEIGHT_KINDS, Progress, check_count, no_progress
 from litert_lm.errors import (
     InvalidArgumentError,
     MissingExtraError,
     ModelFileError,
     ModelNotFoundError,
     StorageError,
+    os_errors,
+    shown,
 )
 from litert_lm.hub.checksum import check_sha256, file_sha256
 from litert_lm.hub.disk import copy_to_new
@@ -70,11 +72,13 @@ def pull(
         InvalidArgumentError: another source's model has the name already.
         DownloadError, ModelFileError, ConversionError, StorageError: see there.
     """
+    check_count("context_length", context_length, minimum=1)
     store = store or ModelStore()
-    job = _plan(store, model, name, weights, context_length)
-    with store.lock(job.name, lambda: progress("Waiting for another pull", 0.0)):
-        stored = None if force else _already(store, job)
-        return stored or _make(store, job, progress)
+    with os_errors(f"pull {shown(model)}"):
+        job = _plan(store, model, name, weights, context_length)
+        with store.lock(job.name, lambda: progress("Waiting for another pull", 0.0)):
+            stored = None if force else _already(store, job)
+            return stored or _make(store, job, progress)
 
 
 def known_names(store: ModelStore) -> list[str]:
@@ -86,11 +90,11 @@ def known_names(store: ModelStore) -> list[str]:
 
 def file_kind(path: Path) -> str | None:
     """`.litertlm`, `.task` or `.gguf` by the file's first bytes; None for others."""
+    if not path.is_file():  # reading a pipe would wait
+        return None
     try:
         with path.open("rb") as file:
             begin = file.read(8)
-    except IsADirectoryError:
-        return None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}.") from error
     return next(

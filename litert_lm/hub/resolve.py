@@ -9,9 +9,9 @@ from datetime import datetime
 from pathlib import Path
 
 from litert_lm.config import Progress, no_progress
-from litert_lm.errors import ModelNotFoundError
+from litert_lm.errors import InvalidArgumentError, ModelNotFoundError, os_errors, shown
 from litert_lm.hub.fetch import is_checkpoint, pull, unknown_model
-from litert_lm.hub.sources import NameSource, PathSource, parse_source
+from litert_lm.hub.sources import NameSource, PathSource, Source, parse_source
 from litert_lm.hub.store import ModelStore, StoredModel
 
 __all__ = ["resolve_model"]
@@ -37,8 +37,23 @@ def resolve_model(
         InvalidArgumentError: a malformed source.
         DownloadError, ModelFileError, ConversionError, StorageError: from `pull`.
     """
-    store = store or ModelStore()
+    if not isinstance(model, str | os.PathLike):
+        raise InvalidArgumentError(
+            f"{shown(model)} names no model; give a str or path."
+        )
     source = parse_source(os.fspath(model))
+    with os_errors(f"open {shown(os.fspath(model))}"):
+        if isinstance(source, PathSource) and _is_bundle(source.path):
+            return source.path
+        return _resolve(source, store or ModelStore(), progress)
+
+
+def _is_bundle(path: Path) -> bool:
+    """Whether it is to be opened as it is, be it a bundle or not."""
+    return os.path.exists(path) and not is_checkpoint(path)
+
+
+def _resolve(source: Source, store: ModelStore, progress: Progress) -> Path:
     if isinstance(source, PathSource):
         return _from_path(source, store, progress)
     if isinstance(source, NameSource):
@@ -58,8 +73,6 @@ def _from_path(source: PathSource, store: ModelStore, progress: Progress) -> Pat
         if imported := _imported(path.as_posix()):
             return imported
         raise ModelNotFoundError(unknown_model(store, str(path)))
-    if not is_checkpoint(path):
-        return path
     stored = _pulled_from(store, str(source))
     if stored and _changed_s(path) <= _created_s(stored):
         return stored.path
@@ -81,7 +94,10 @@ def _imported(name: str) -> Path | None:
     home = os.environ.get("LITERT_LM_DIR") or "~/.litert-lm"
     if not _OFFICIAL_NAME.fullmatch(name):
         return None
-    folder = Path(home).expanduser() / "models" / name.replace("/", "--")
+    try:
+        folder = Path(home).expanduser() / "models" / name.replace("/", "--")
+    except RuntimeError:  # the user has no home
+        return None
     bundle = folder / "model.litertlm"
     return bundle if os.path.isfile(bundle) else None
 
@@ -89,7 +105,7 @@ def _imported(name: str) -> Path | None:
 def _changed_s(path: Path) -> float:
     """When the checkpoint was last written, in seconds since 1970."""
     files = [path, *path.iterdir()] if path.is_dir() else [path]
-    return max(file.stat().st_mtime for file in files)
+    return max(file.stat().st_mtime for file in files if os.path.exists(file))
 
 
 def _created_s(model: StoredModel) -> float:

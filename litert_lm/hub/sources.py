@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from litert_lm.errors import InvalidArgumentError
+from litert_lm.errors import InvalidArgumentError, shown
 
 __all__ = [
     "HubSource",
@@ -120,8 +120,8 @@ def parse_source(text: str) -> Source:
 
     Raises InvalidArgumentError for a malformed source.
     """
-    if not text or "\0" in text:
-        raise InvalidArgumentError(f"{text!r} names no model.")
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidArgumentError(f"{shown(text)} names no model.")
     if text.startswith("hf:"):
         return _hub_source(text)
     if text.startswith("pypi:"):

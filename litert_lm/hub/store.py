@@ -26,6 +26,7 @@ from litert_lm.errors import (
     ModelFileError,
     ModelNotFoundError,
     StorageError,
+    os_errors,
 )
 from litert_lm.hub.checksum import file_sha256
 
@@ -64,10 +65,18 @@ class StoredModel:
 def data_home() -> Path:
     """`$LITERT_LM_HOME`, else `$XDG_DATA_HOME/litert_lm` (`~/.local/share/...`)."""
     if home := os.environ.get("LITERT_LM_HOME"):
-        return Path(home).expanduser()
+        return _expanded(home)
     base = os.environ.get("XDG_DATA_HOME")
-    data = Path(base) if base else Path("~/.local/share").expanduser()
-    return data / "litert_lm"
+    return (Path(base) if base else _expanded("~/.local/share")) / "litert_lm"
+
+
+def _expanded(path: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise StorageError(
+            f"There is no home directory for {path!r}. Set LITERT_LM_HOME to a folder."
+        ) from error
 
 
 def check_name(name: str) -> str:
@@ -108,9 +117,11 @@ class ModelStore:
 
     def find(self, name: str) -> StoredModel | None:
         """The model called `name`, or None; ModelFileError if it is damaged."""
-        if not _NAME.fullmatch(name) or not (self._folder(name) / _MANIFEST).exists():
+        if not _NAME.fullmatch(name):
             return None
-        return self._read(name)
+        with os_errors(f"read the store's {name}"):
+            is_there = (self._folder(name) / _MANIFEST).exists()
+        return self._read(name) if is_there else None
 
     def remove(self, name: str) -> None:
         """Delete the model called `name`, sound or not; ModelNotFoundError if none."""
@@ -119,7 +130,7 @@ class ModelStore:
             near = near_names(name, self._folders())
             hint = f" Did you mean {', '.join(near)}?" if near else ""
             raise ModelNotFoundError(f"No stored model is called {name!r}.{hint}")
-        with self.lock(name), _storage_errors(f"remove {name}"):
+        with self.lock(name), os_errors(f"remove {name}"):
             shutil.rmtree(self._folder(name))
 
     @contextmanager
@@ -138,7 +149,7 @@ class ModelStore:
         """
         folder = self.home / "models" / f".incoming-{check_name(name)}"
         shutil.rmtree(folder, ignore_errors=True)
-        with _storage_errors(f"write to {self.home}"):
+        with os_errors(f"write to {self.home}"):
             folder.mkdir(parents=True)
             try:
                 yield folder
@@ -151,7 +162,7 @@ class ModelStore:
         `model.path` is ignored; the model with its place in the store comes back.
         """
         folder = bundle.parent / "publish"
-        with _storage_errors(f"store {model.name}"):
+        with os_errors(f"store {model.name}"):
             folder.mkdir()
             placed = folder / f"{model.name}{bundle.suffix}"
             os.replace(bundle, placed)
@@ -181,7 +192,7 @@ class ModelStore:
         return self.home / "models" / name
 
     def _folders(self) -> list[str]:
-        with _storage_errors(f"read {self.home}"):
+        with os_errors(f"read {self.home}"):
             if not (self.home / "models").is_dir():
                 return []
             names = os.listdir(self.home / "models")
@@ -229,14 +240,6 @@ def _from_manifest(name: str, folder: Path, fields: dict[str, object]) -> Stored
 
 def _optional_text(value: object) -> str | None:
     return None if value is None else str(value)
-
-
-@contextmanager
-def _storage_errors(action: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(f"Cannot {action}: {error}.") from error
 
 
 def _write_synced(path: Path, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import os
 import random
 import struct
 import subprocess
@@ -303,6 +304,22 @@ def test_an_output_folder_that_does_not_exist(toy_folder, tmp_path):
 def test_an_output_that_is_a_folder(toy_folder, output):
     with pytest.raises(InvalidArgumentError, match="is a folder"):
         convert(toy_folder, output.parent)
+
+
+def test_an_output_that_is_a_pipe(toy_folder, output):
+    os.mkfifo(output)
+    with pytest.raises(InvalidArgumentError, match="is a device or a pipe"):
+        convert(toy_folder, output)
+    assert output.is_fifo()
+
+
+def test_a_source_is_not_overwritten(tmp_path):
+    source = tmp_path / "model.gguf"
+    write_gguf(source, Toy())
+    before = source.read_bytes()
+    with pytest.raises(InvalidArgumentError, match="is what is to be converted"):
+        convert(source, source)
+    assert source.read_bytes() == before
 
 
 def test_a_failed_conversion_keeps_the_older_file(toy_folder, output):

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from litert_lm import convert as convert_package
-from litert_lm.errors import InvalidArgumentError, ModelNotFoundError
+from litert_lm.errors import (
+    InvalidArgumentError,
+    ModelFileError,
+    ModelNotFoundError,
+    StorageError,
+)
 from litert_lm.hub.fetch import pull
 from litert_lm.hub.resolve import resolve_model
 from litert_lm.hub.store import ModelStore
@@ -108,3 +113,34 @@ def test_models_of_the_official_command_line_are_found(
 def test_malformed_sources(store: ModelStore, model: str) -> None:
     with pytest.raises(InvalidArgumentError):
         resolve_model(model, store=store)
+
+
+def test_what_cannot_be_a_model(store: ModelStore) -> None:
+    with pytest.raises(InvalidArgumentError, match="names no model"):
+        resolve_model(5, store=store)  # type: ignore[arg-type]
+
+
+def test_a_pipe_is_not_waited_for(store: ModelStore, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert resolve_model(tmp_path / "pipe", store=store) == tmp_path / "pipe"
+    with pytest.raises(ModelFileError, match="neither a bundle nor weights"):
+        pull(str(tmp_path / "pipe"), store=store)
+
+
+def test_a_model_file_needs_no_home(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LITERT_LM_HOME", "~no-such-user/models")
+    assert resolve_model(bundle) == bundle
+    with pytest.raises(StorageError, match="Set LITERT_LM_HOME"):
+        resolve_model("some-name")
+
+
+def test_a_working_directory_that_is_gone(
+    store: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(StorageError, match="Cannot pull"):
+        pull("./model.litertlm", store=store)
