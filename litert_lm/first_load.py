@@ -77,7 +77,7 @@ def _run(command: list[str], limit: float, progress: Progress) -> _Child:
         subprocess.Popen(
             command,
             env=_environment(),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # its end tells the child that this one is gone
             stdout=subprocess.PIPE,
             stderr=noted,
         ) as child,
@@ -208,10 +208,19 @@ def main(argument: str) -> None:
         _write({"error": [type(error).__name__, str(error)]})
 
 
+def _end_with_parent() -> None:
+    """End this process when the one that started it does, however that ends."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1):
+            pass
+    os._exit(1)
+
+
 def _write(answer: dict[str, Any]) -> None:
     sys.stdout.write("\n" + json.dumps(answer) + "\n")
     sys.stdout.flush()
 
 
 if __name__ == "__main__":
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     main(sys.argv[1])

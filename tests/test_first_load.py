@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -97,3 +98,12 @@ def test_a_missing_gpu_is_one_clear_error(open_alone, monkeypatch):
         monkeypatch.setenv(name, "/nonexistent.json")
     with pytest.raises(BackendError, match=r"gpu.*Use Backend\.CPU"):
         open_alone(Backend.GPU())
+
+
+def test_the_child_ends_with_its_parent():
+    code = "from litert_lm.first_load import _end_with_parent as end; end()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as child:
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(0.5)
+        child.stdin.close()
+        assert child.wait(10) == 1

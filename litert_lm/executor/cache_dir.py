@@ -13,10 +13,11 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -39,6 +40,8 @@ NO_CACHE = ":nocache"
 MEMORY = ":memory"
 MAX_BYTES = 16 << 30  # of packed weights; the least recently used go first
 _MAX_SMALL_FILES = 1000
+_PACKED_GROWTH = 1.25  # packed weights against those in the file, at most
+_ROOM_FOR_NOTES = 1 << 20
 _MAX_SMALL_BYTES = 16 << 20
 _CHUNK = 4 << 20
 
@@ -62,6 +65,7 @@ class CacheDirectory:
                 f"cache_dir must be a str or None, got {shown(cache_dir)}."
             )
         self.weights: Path | str | None
+        self._is_default = cache_dir is None
         default = _writable(_default_folder())
         if cache_dir in (NO_CACHE, MEMORY):
             self.weights = MEMORY if cache_dir == MEMORY else None
@@ -96,6 +100,32 @@ class CacheDirectory:
         except OSError:
             return MEMORY
         return str(path)
+
+    def make_room(self, content_hash: str, sizes: Mapping[str, int]) -> None:
+        """See to it that weights which are not packed yet will fit; LiteRT aborts else.
+
+        Args:
+            sizes: bytes of each section.
+
+        Raises:
+            StorageError: they do not fit into the folder asked for. In the default
+                folder's stead memory is used.
+        """
+        packed = {name: self.weight_cache(content_hash, name) for name in sizes}
+        missing = [name for name, path in packed.items() if not _is_there(path)]
+        needed = sum(sizes[name] for name in missing) * _PACKED_GROWTH
+        if not isinstance(self.weights, Path) or not missing:
+            return
+        free = shutil.disk_usage(self.weights).free
+        if needed + _ROOM_FOR_NOTES <= free:
+            return
+        if not self._is_default:
+            raise StorageError(
+                f"The cache folder {self.weights} needs {needed / 1e6:.0f} MB, and its "
+                f"disk has {free / 1e6:.0f} MB free. Free some, or pass another "
+                f"cache_dir, or {MEMORY!r} to keep packed weights in memory."
+            )
+        self.weights = MEMORY
 
     def content_hash(
         self,
@@ -147,6 +177,9 @@ class CacheDirectory:
             return
         text = json.dumps([_checksum(value), value])
         path = self._small / f"{name}.litert_lm.json"
+        if path.exists() and not path.is_file():
+            with contextlib.suppress(OSError):
+                path.unlink()
         with contextlib.suppress(StorageError), replacing(path) as file:
             file.write(memoryview(text.encode()), 0)
 
@@ -171,6 +204,10 @@ class CacheDirectory:
             _trim(folder.glob("*.litert_lm.xnnpack"), MAX_BYTES, _MAX_SMALL_FILES)
             for kind in ("json", "lock"):
                 _trim(folder.glob(f"*.litert_lm.{kind}"), MAX_BYTES, _MAX_SMALL_FILES)
+
+
+def _is_there(path: str | None) -> bool:
+    return path is not None and os.path.exists(path)
 
 
 def _check_unchanged(path: Path, identity: Identity | None) -> None:

@@ -108,11 +108,12 @@ def open_executor(
     models = {kind: read_tflite(data, kind) for kind, data in sections.items()}
     layout = layout_of(bundle, models, facts)
     cache = CacheDirectory(options.cache_dir, bundle.path)
+    content = cache.content_hash(bundle.path, identity=bundle.identity)
+    cache.make_room(content, {kind: len(data) for kind, data in sections.items()})
     # Without a weight cache file each compilation would pack all weights again.
     patches = facts.patches if isinstance(cache.weights, Path) else {}
     if patches:
         layout = _longest_only(layout)
-    content = cache.content_hash(bundle.path, identity=bundle.identity)
     num_threads = options.num_threads or facts.fastest_threads
     compiler = ModelCompiler(
         sections,

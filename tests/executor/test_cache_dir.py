@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,21 @@ def test_a_model_that_is_gone_is_an_error(model):
     model.unlink()
     with pytest.raises(ModelFileError, match="deleted"):
         cache.content_hash(model)
+
+
+def test_without_room_weights_stay_in_memory(model, monkeypatch, tmp_path):
+    usage = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    cache = CacheDirectory(None, model)
+    cache.make_room(HASH, {"main": 2000})
+    assert cache.weight_cache(HASH, "main") == MEMORY
+
+
+def test_a_folder_asked_for_without_room_is_an_error(model, monkeypatch, tmp_path):
+    usage = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    cache = CacheDirectory(str(tmp_path), model)
+    Path(str(cache.weight_cache(HASH, "main"))).touch()
+    cache.make_room(HASH, {"main": 2000})
+    with pytest.raises(StorageError, match="0 MB free"):
+        cache.make_room(HASH, {"main": 2000, "embedder": 2000})
