@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -209,6 +210,8 @@ class ModelStore:
     def _read(self, name: str) -> StoredModel:
         path = self._folder(name) / _MANIFEST
         try:
+            if stat.S_ISFIFO(path.stat().st_mode):
+                raise ValueError("it is a pipe")
             with path.open("rb") as file:
                 fields = json.loads(file.read(_MAX_MANIFEST_BYTES))
             return _from_manifest(name, path.parent, fields)

@@ -172,3 +172,11 @@ def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert data_home() == Path("/data/litert_lm")
     monkeypatch.setenv("LITERT_LM_HOME", "/own")
     assert data_home() == Path("/own")
+
+
+def test_a_manifest_that_is_a_pipe_is_damaged(store: ModelStore) -> None:
+    put(store, "m")
+    manifest = store.home / "models" / "m" / "model.json"
+    manifest.unlink()
+    os.mkfifo(manifest)
+    assert store.damaged_names() == ["m"]
