@@ -71,8 +71,7 @@ def write_bundle(
             ``backend_constraint``.
 
     Raises:
-        InvalidArgumentError: an argument has a wrong type, or the properties are too
-            long for the header.
+        InvalidArgumentError: a wrong type, or properties too long for the header.
         StorageError: a source cannot be read or the file cannot be stored.
     """
     from litert_lm._proto.llm_metadata_pb2 import LlmMetadata

@@ -152,6 +152,25 @@ def _decoder_graph(model, key, length, norm):
     cache = graph.tensor("kv_cache_k_0", (1, 1, CONTEXT, WIDTH))
     weights = np.arange(VOCABULARY * WIDTH, dtype=np.float32) % 7 - 3
     table = graph.constant("weights", weights.reshape(VOCABULARY, WIDTH))
+    x = _normed(graph, _embedded(graph, tokens, table, length), norm, length)
+    query = (1, 1, length, WIDTH)
+    update = graph.op(Op.RESHAPE, [x, graph.ints(*query)], query, ReshapeOptions={})
+    begin = _begin(graph, positions)
+    keys = graph.op(
+        Op.DYNAMIC_UPDATE_SLICE, [cache, update, begin], (1, 1, CONTEXT, WIDTH)
+    )
+    y = _attended(graph, update, keys, mask, length)
+    logits = graph.op(
+        Op.FULLY_CONNECTED,
+        [y, table, -1],
+        (1, length, VOCABULARY),
+        FullyConnectedOptions={"keepNumDims": True},
+    )
+    graph.finish([tokens, positions, mask, cache], [keys, logits], key)
+
+
+def _embedded(graph, tokens, table, length):
+    """Rows [1, length, WIDTH] of the table."""
     row = (1, length, WIDTH)
     flat = graph.op(
         Op.RESHAPE,
@@ -161,16 +180,27 @@ def _decoder_graph(model, key, length, norm):
         ReshapeOptions={"newShape": [length]},
     )
     looked_up = graph.op(Op.EMBEDDING_LOOKUP, [flat, table], (length, WIDTH))
-    x = graph.op(Op.RESHAPE, [looked_up, graph.ints(*row)], row, ReshapeOptions={})
+    return graph.op(Op.RESHAPE, [looked_up, graph.ints(*row)], row, ReshapeOptions={})
+
+
+def _normed(graph, x, norm, length):
+    """What the graph `norm` makes of x, as a composite."""
     composite = {
         "name": "odml.rms_norm",
         "decompositionSubgraphIndex": norm,
         "compositeAttributes": flexbuffers.Dumps({}),
         "version": 1,
     }
-    x = graph.op(Op.STABLEHLO_COMPOSITE, [x], row, StableHLOCompositeOptions=composite)
-    query = (1, 1, length, WIDTH)
-    update = graph.op(Op.RESHAPE, [x, graph.ints(*query)], query, ReshapeOptions={})
+    return graph.op(
+        Op.STABLEHLO_COMPOSITE,
+        [x],
+        (1, length, WIDTH),
+        StableHLOCompositeOptions=composite,
+    )
+
+
+def _begin(graph, positions):
+    """Where the chunk begins in the cache, int32 [4]."""
     start = graph.op(
         Op.SLICE,
         [positions, graph.ints(0), graph.ints(1)],
@@ -179,32 +209,24 @@ def _decoder_graph(model, key, length, norm):
         SliceOptions={},
     )
     zero = graph.ints(0)
-    begin = graph.op(
+    return graph.op(
         Op.CONCATENATION,
         [zero, zero, start, zero],
         (4,),
         "int32",
         ConcatenationOptions={},
     )
-    keys = graph.op(
-        Op.DYNAMIC_UPDATE_SLICE, [cache, update, begin], (1, 1, CONTEXT, WIDTH)
-    )
+
+
+def _attended(graph, query, keys, mask, length):
+    """Attention to keys that are values as well: [1, length, WIDTH]."""
+    shape, row = (1, 1, length, CONTEXT), (1, length, WIDTH)
     scores = graph.op(
-        Op.BATCH_MATMUL,
-        [update, keys],
-        (1, 1, length, CONTEXT),
-        BatchMatMulOptions={"adjY": True},
+        Op.BATCH_MATMUL, [query, keys], shape, BatchMatMulOptions={"adjY": True}
     )
-    scores = graph.op(Op.ADD, [scores, mask], (1, 1, length, CONTEXT), AddOptions={})
-    weight = graph.op(
-        Op.SOFTMAX, [scores], (1, 1, length, CONTEXT), SoftmaxOptions={"beta": 1.0}
+    scores = graph.op(Op.ADD, [scores, mask], shape, AddOptions={})
+    weight = graph.op(Op.SOFTMAX, [scores], shape, SoftmaxOptions={"beta": 1.0})
+    mixed = graph.op(
+        Op.BATCH_MATMUL, [weight, keys], (1, 1, length, WIDTH), BatchMatMulOptions={}
     )
-    mixed = graph.op(Op.BATCH_MATMUL, [weight, keys], query, BatchMatMulOptions={})
-    y = graph.op(Op.RESHAPE, [mixed, graph.ints(*row)], row, ReshapeOptions={})
-    logits = graph.op(
-        Op.FULLY_CONNECTED,
-        [y, table, -1],
-        (1, length, VOCABULARY),
-        FullyConnectedOptions={"keepNumDims": True},
-    )
-    graph.finish([tokens, positions, mask, cache], [keys, logits], key)
+    return graph.op(Op.RESHAPE, [mixed, graph.ints(*row)], row, ReshapeOptions={})
