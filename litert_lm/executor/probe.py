@@ -21,6 +21,8 @@ from litert_lm.bundle.verify import verify_model
 from litert_lm.config import Progress, no_progress
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.facts import ModelFacts
+from litert_lm.executor.layout import ModelLayout
+from litert_lm.executor.mask_use import check_masks
 from litert_lm.executor.opening import (
     ExecutorOptions,
     layout_of,
@@ -29,6 +31,7 @@ from litert_lm.executor.opening import (
 )
 from litert_lm.executor.patch_reader import read_patches
 from litert_lm.executor.state_reader import read_updates
+from litert_lm.executor.step_reader import MAIN
 
 __all__ = ["examine"]
 
@@ -59,6 +62,7 @@ def examine(
         for kind, data in model_sections(bundle).items()
     }
     facts = ModelFacts(updates=read_updates(models))
+    _check_masks(models[MAIN], layout_of(bundle, models, facts))
 
     def fresh(known: ModelFacts, num_threads: int) -> Executor:
         return open_executor(bundle, replace(options, num_threads=num_threads), known)
@@ -66,7 +70,7 @@ def examine(
     counts = [options.num_threads] if options.num_threads else thread_counts()
     progress(STAGE, 0.1)
     fixed = fresh(facts, counts[0])
-    reference = {length: _logits(fixed, length) for length in fixed.lengths}
+    reference = _first_logits(fixed, bundle, options)
     fixed.close()
     if options.accelerator != "cpu":
         _compare_with_cpu(bundle, replace(options, accelerator="cpu"), reference)
@@ -80,6 +84,28 @@ def examine(
         costs[count] = _costs(fresh(facts, count))
     progress(STAGE, 1.0)
     return replace(facts, costs=costs)
+
+
+def _check_masks(model: TfliteModel, layout: ModelLayout) -> None:
+    used = {step.key for step in (*layout.decode, *layout.prefill)}
+    for signature in model.signatures:
+        if signature.key in used:
+            check_masks(model, signature)
+
+
+def _first_logits(
+    executor: Executor, bundle: Bundle, options: ExecutorOptions
+) -> dict[int, Any]:
+    """Logits after a chunk of each length; the first time that anything runs."""
+    try:
+        return {length: _logits(executor, length) for length in executor.lengths}
+    except errors.ExecutionError as error:
+        if options.accelerator != "cpu":
+            raise
+        raise errors.UnsupportedModelError(
+            f"{bundle.path} cannot be run on a CPU: {error} Use a bundle that was "
+            "exported for CPUs."
+        ) from error
 
 
 def _costs(executor: Executor) -> dict[str, float]:
