@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from litert_lm._proto import executor_metadata_pb2, llm_metadata_pb2  # noqa: F401
 from litert_lm.bundle import open_bundle
 from litert_lm.bundle.bundle import Bundle
 from litert_lm.bundle.metadata import ModelConfig, resolve
@@ -187,7 +188,7 @@ class Engine:
     def _open(
         self, cache_dir: str | None, max_num_tokens: int | None, progress: Progress
     ) -> None:
-        """Load the tokenizer on a thread while the model is compiled."""
+        """Load the tokenizer on a thread while LiteRT reads the model."""
         metadata = self._bundle.llm_metadata
         options = ExecutorOptions(
             accelerator=self.backend.get_name(),
@@ -201,9 +202,10 @@ class Engine:
         with ThreadPoolExecutor(1) as pool:
             loading = pool.submit(_load_texts, self._bundle)
             self.executor: Executor = open_executor(self._bundle, options, facts)
-            self.executor.compile()
+            self.executor.load()
             self.tokenizer, self.config = loading.result()
         trim_heap()
+        self._bundle.drop_pages()
         self.executor.pad_id = self.config.pad_id
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 import threading
 import zlib
@@ -96,6 +97,15 @@ class Bundle:
         """Lets go of the mapping; it lives on while views from `read` are in use."""
         self._data = None
         self._unfolded.clear()
+
+    def drop_pages(self) -> None:
+        """Let the system take back the file's pages; a later read maps them again.
+
+        Compilation touches the whole graph, running only a few rows of the embedding.
+        """
+        mapping = self._data.obj if self._data is not None else None
+        if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            mapping.madvise(mmap.MADV_DONTNEED)
 
     def read(self, section: Section) -> memoryview:
         """The content of `section`: uint8, read-only, valid after `close` too.

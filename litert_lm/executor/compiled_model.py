@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from litert_lm.errors import (
@@ -23,6 +22,7 @@ from litert_lm.errors import (
     ModelFileError,
 )
 from litert_lm.executor import custom_ops, runtime
+from litert_lm.executor.loaded_model import LoadedModel
 from litert_lm.executor.quiet import quiet_stderr
 from litert_lm.executor.tensors import TensorBuffer, TensorSpec, destroy_with
 
@@ -64,29 +64,18 @@ class CompileOptions:
         return texts
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledSignature:
-    """Position of a signature in the model and its tensors in LiteRT's order."""
-
-    index: int
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-
-
 class CompiledModel:
-    """A model compiled from memory that must hold verified TFLite bytes.
+    """Signatures of a model, compiled.
 
-    The memory stays in use for the model's life; nothing is copied. One run at a time:
-    the object is not re-entrant.
+    One run at a time: the object is not re-entrant.
     """
 
-    def __init__(self, data: memoryview, options: CompileOptions) -> None:
+    def __init__(self, model: LoadedModel, options: CompileOptions) -> None:
         self.options = options
-        self.library = runtime.library(options.accelerator != "cpu")
-        self._data = np.frombuffer(data, np.uint8)
-        self._model = self._load()
+        self.library = model.library
+        self._model = model
         self.handle = self._compile()
-        self.signatures = dict(self._read_signatures())
+        self.signatures = model.signatures
         self._shapes = {
             key: {spec.name: spec.shape for spec in signature.inputs}
             for key, signature in self.signatures.items()
@@ -95,19 +84,6 @@ class CompiledModel:
         self._cancellation: Any = None
         self._raised: list[BaseException] = []
 
-    def _load(self) -> c.c_void_p:
-        try:
-            model = self.library.create(
-                "CreateModelFromBuffer",
-                self.library.environment,
-                self._data.ctypes.data,
-                self._data.nbytes,
-            )
-        except ExecutionError as error:
-            raise ModelFileError(f"LiteRT refuses the model: {error}") from error
-        self._finalizers = [destroy_with(self, self.library.destroy["Model"], model)]
-        return model
-
     def _compile(self) -> c.c_void_p:
         options = self._make_options()
         try:
@@ -115,13 +91,13 @@ class CompiledModel:
                 handle = self.library.create(
                     "CreateCompiledModel",
                     self.library.environment,
-                    self._model,
+                    self._model.handle,
                     options,
                 )
         except ExecutionError as error:
             raise self._refused(error) from error
         destroy = self.library.destroy["CompiledModel"]
-        self._finalizers.insert(0, destroy_with(self, destroy, handle))
+        self._finalizer = destroy_with(self, destroy, handle, self._model)
         return handle
 
     def _refused(self, error: ExecutionError) -> LiteRtLmError:
@@ -143,32 +119,6 @@ class CompiledModel:
         for name in self.options.custom_ops:
             custom_ops.register(options, name)
         return options
-
-    def _read_signatures(self) -> list[tuple[str, CompiledSignature]]:
-        count = self.library.count("GetNumModelSignatures", self._model)
-        return [self._read_signature(index) for index in range(count)]
-
-    def _read_signature(self, index: int) -> tuple[str, CompiledSignature]:
-        handle = self.library.create("GetModelSignature", self._model, index)
-        key = self.library.text("GetSignatureKey", handle)
-        inputs, outputs = (
-            self._read_tensors(handle, kind) for kind in ("Input", "Output")
-        )
-        return key, CompiledSignature(index, inputs, outputs)
-
-    def _read_tensors(self, signature: c.c_void_p, kind: str) -> tuple[TensorSpec, ...]:
-        def spec(index: int) -> TensorSpec:
-            name = self.library.text(f"GetSignature{kind}Name", signature, index)
-            tensor = self.library.create(
-                f"GetSignature{kind}TensorByIndex", signature, index
-            )
-            ranked = runtime.RankedType()
-            self.library.call("GetRankedTensorType", tensor, c.byref(ranked))
-            dtype, shape = runtime.described(ranked)
-            return TensorSpec(name, shape, np.dtype(dtype))
-
-        count = self.library.count(f"GetNumSignature{kind}s", signature)
-        return tuple(spec(index) for index in range(count))
 
     def input_shapes(self, key: str) -> Mapping[str, tuple[int, ...]]:
         """Current shape of every input of a signature, after resizing."""
@@ -205,14 +155,17 @@ class CompiledModel:
     def _read_output_shapes(self, key: str) -> dict[str, tuple[int, ...]]:
         signature = self.signatures[key]
         layouts = (runtime.Layout * max(1, len(signature.outputs)))()
-        self.library.call(
-            "GetCompiledModelOutputTensorLayouts",
-            self.handle,
-            signature.index,
-            len(signature.outputs),
-            layouts,
-            True,
-        )
+        try:
+            self.library.call(
+                "GetCompiledModelOutputTensorLayouts",
+                self.handle,
+                signature.index,
+                len(signature.outputs),
+                layouts,
+                True,
+            )
+        except ExecutionError as error:
+            raise ExecutionError(f"{error} {self.error_text()}".strip()) from error
         return {
             spec.name: tuple(layout.dims[: len(spec.shape)])
             for spec, layout in zip(signature.outputs, layouts, strict=False)
@@ -256,8 +209,7 @@ class CompiledModel:
 
     def close(self) -> None:
         """Free the native model now; it cannot be run afterwards."""
-        for finalizer in self._finalizers:
-            finalizer()
+        self._finalizer()
 
 
 def _watch(

@@ -12,6 +12,7 @@ from litert_lm.executor.cache_dir import MEMORY
 from litert_lm.executor.compiled_model import CompiledModel, CompileOptions
 from litert_lm.executor.custom_ops import KERNELS
 from litert_lm.executor.huge_pages import move_to_huge_pages
+from litert_lm.executor.loaded_model import LoadedModel
 from litert_lm.executor.patch import Patch
 
 __all__ = ["ModelCompiler"]
@@ -27,7 +28,8 @@ class ModelCompiler:
         options: accelerator and threads of all compilations.
         weight_caches: model type -> path of its packed weights, or None.
         groups: model type -> keys that are compiled together, since one compilation of
-            several signatures maps the packed weights once; others come alone.
+            several signatures maps the packed weights once; others come alone. The
+            first is compiled alone as long as no other is asked for.
         uses_huge_pages: move packed weights there after each compilation.
         packing: entered around each compilation with its weight cache.
         patched: model type -> how its bytes are changed for a shorter cache, and what
@@ -37,6 +39,7 @@ class ModelCompiler:
     Attributes:
         is_patching: some models are changed.
         max_lengths: lengths for which they may be compiled at once.
+        num_replaced: how often a compilation took the place of an earlier one.
     """
 
     def __init__(
@@ -61,6 +64,14 @@ class ModelCompiler:
         # In huge pages the packed weights are not shared between compilations.
         self.max_lengths = 1 if uses_huge_pages else 2
         self._compiled: dict[tuple[str, str, int], CompiledModel] = {}
+        self._loaded: dict[str, LoadedModel] = {}
+        self.num_replaced = 0
+
+    def load(self) -> None:
+        """Let LiteRT read the models, which needs no signature to be known yet."""
+        for kind in self._sections:
+            if kind not in self._patched:
+                self._load(kind)
 
     def __call__(self, kind: str, key: str, tokens: int) -> CompiledModel:
         """The compiled model of type `kind` in which signature `key` can be run.
@@ -74,7 +85,9 @@ class ModelCompiler:
         if (kind, key, tokens) not in self._compiled:
             keys = self._together(kind, key, tokens)
             model = self._compile(kind, keys, tokens)
-            self._compiled |= {(kind, each, tokens): model for each in keys}
+            places = {(kind, each, tokens): model for each in keys}
+            self.num_replaced += bool(places.keys() & self._compiled.keys())
+            self._compiled |= places
         return self._compiled[kind, key, tokens]
 
     def _together(self, kind: str, key: str, tokens: int) -> tuple[str, ...]:
@@ -83,26 +96,39 @@ class ModelCompiler:
         if tokens:
             least = self._patched[kind][0].least
             keys = [each for each in keys if least.get(each, tokens + 1) <= tokens]
-        return tuple(keys) if key in keys else (key,)
+        # Decoding alone is compiled in half the time, and is all that a prompt of one
+        # token needs; with a longer one the others are asked for first.
+        is_alone = key not in keys or key == keys[0]
+        return (key,) if is_alone else tuple(keys)
 
     def _compile(self, kind: str, keys: tuple[str, ...], tokens: int) -> CompiledModel:
-        data = self._sections[kind]
         options = replace(
             self._options,
             weight_cache=self._weight_caches.get(kind),
             signatures=keys,
-            custom_ops=custom_ops_of(data),
+            custom_ops=custom_ops_of(self._sections[kind]),
         )
-        if tokens:
-            patch, copies = self._patched[kind]
-            if tokens != patch.tokens:
-                data = copies()
-                patch.write(data, tokens)
+        loaded = self._patched_model(kind, tokens) or self._load(kind)
         with self._packing(options.weight_cache):
-            model = CompiledModel(data, options)
+            model = CompiledModel(loaded, options)
         if self._uses_huge_pages and options.weight_cache not in (None, MEMORY):
             move_to_huge_pages(str(options.weight_cache))
         return model
+
+    def _load(self, kind: str) -> LoadedModel:
+        if kind not in self._loaded:
+            accelerator = self._options.accelerator
+            self._loaded[kind] = LoadedModel(self._sections[kind], accelerator)
+        return self._loaded[kind]
+
+    def _patched_model(self, kind: str, tokens: int) -> LoadedModel | None:
+        """The model for a shorter cache; None where the bytes serve as they are."""
+        if not tokens or tokens == self._patched[kind][0].tokens:
+            return None
+        patch, copies = self._patched[kind]
+        data = copies()
+        patch.write(data, tokens)
+        return LoadedModel(data, self._options.accelerator)
 
     def keep(self, lengths: Collection[int]) -> None:
         """Let go of what was compiled for other lengths only.
@@ -119,7 +145,10 @@ class ModelCompiler:
         """Free all compiled models."""
         for model in self._compiled.values():
             model.close()
+        for loaded in self._loaded.values():
+            loaded.close()
         self._compiled.clear()
+        self._loaded.clear()
 
 
 def custom_ops_of(data: memoryview) -> tuple[str, ...]:

@@ -64,8 +64,10 @@ class Executor:
         self.pad_id = 0
         self._is_closed = False
         self._lock = threading.Lock()
+        self._decoder: StepRunner | None = None  # the runner of the last decode step
         self._runners: dict[tuple[int, int], StepRunner] = {}
         self._caches: list[weakref.ref[KVCache]] = []
+        self._num_replaced = 0
         self._in_use: list[int] = []  # lengths compiled for, the last used one last
         self._prefill = _useful(layout.prefill)
         self._lengths = cache_lengths(
@@ -98,14 +100,10 @@ class Executor:
         with self._lock:
             self._run(cache, length, token_ids, 0, None)
 
-    def compile(self) -> None:
-        """Compile what decoding needs, instead of at the first token."""
-        step = self._step(1, self._lengths[-1])
+    def load(self) -> None:
+        """Read the models now, instead of at the first token."""
         with self._lock:
-            for call in step.calls:
-                self._compiled(call.model, call.key, self._lengths[0])
-            if self._compiled.is_patching:
-                self._in_use = [self._lengths[0]]
+            self._compiled.load()
 
     def check_open(self) -> None:
         """Raise SessionStateError when the models were freed."""
@@ -119,6 +117,7 @@ class Executor:
         """
         with self._lock:
             self._is_closed = True
+            self._decoder = None
             self._runners.clear()
             self._compiled.close()
 
@@ -161,9 +160,14 @@ class Executor:
         if cache.num_tokens >= self.context_length:
             self._check_room(cache, 1)
         with self._lock:
-            runner = self._runner(cache, 1, 0)
-            self._call(runner, cache, (token_id,))
-            return runner.logits(cache)
+            runner = self._decoder
+            if runner is None or not cache.num_tokens < cache.length == runner.length:
+                runner = self._decoder = self._runner(cache, 1, 0)
+            try:
+                return runner.decode(cache, token_id)
+            except BaseException:
+                self._forget_runners()
+                raise
 
     def _run(
         self,
@@ -189,9 +193,13 @@ class Executor:
         try:
             runner.run(cache, token_ids)
         except BaseException:
-            # Ctrl-C may have come between a mask's change and the note of it.
-            self._runners.clear()
+            self._forget_runners()
             raise
+
+    def _forget_runners(self) -> None:
+        """Ctrl-C may have come between a mask's change and the note of it."""
+        self._decoder = None
+        self._runners.clear()
 
     def _runner(self, cache: KVCache, length: int, reserve: int) -> StepRunner:
         """The runner of the step with `length` tokens, with room made in `cache`."""
@@ -207,6 +215,7 @@ class Executor:
         return runner
 
     def _new_runner(self, length: int, cache_length: int) -> StepRunner:
+        self._decoder = None
         if not self._compiled.is_patching:
             # Runners of other lengths resized the same compiled model.
             others = [place for place in self._runners if place[0] == length]
@@ -219,6 +228,11 @@ class Executor:
             self.layout.states,
             self.pad_id,
         )
+        if self._compiled.num_replaced != self._num_replaced:
+            self._num_replaced = self._compiled.num_replaced
+            self._forget_runners()
+            for cache in self._live_caches():
+                cache.bindings.clear()
         self._runners[length, cache_length] = runner
         return runner
 
@@ -245,6 +259,7 @@ class Executor:
     def _retire(self, kept: Sequence[int]) -> None:
         """Let go of what is compiled for cache lengths that are not kept."""
         self._in_use = [length for length in self._in_use if length in kept]
+        self._decoder = None
         self._runners = {
             place: runner for place, runner in self._runners.items() if place[1] in kept
         }

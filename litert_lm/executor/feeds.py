@@ -127,6 +127,7 @@ class _CausalMask:
     def __init__(self, array: Array) -> None:
         self.array = array
         self._rows = array.reshape(-1, array.shape[-1])
+        self._row = self._rows[0]
         self._masked = masked_value(array.dtype)
         self._open = array.dtype.type(array.dtype == np.bool_)
         length = len(self._rows)
@@ -148,8 +149,10 @@ class _CausalMask:
         self._open_until, self._dirty_until = start, min(end, width)
 
     def write_one(self, token_id: int, position: int) -> None:
-        row = self._rows[0]
-        if position + 1 > self._open_until:
+        row = self._row
+        if position == self._open_until:
+            row[position] = self._open
+        elif position > self._open_until:
             row[self._open_until : position + 1] = self._open
         else:
             row[position + 1 : self._open_until] = self._masked

@@ -272,9 +272,13 @@ class Library:
             raise BackendError(f"{self.path.name} offers no CPU accelerator.")
 
 
-@functools.cache
 def library(with_plugins: bool = False) -> Library:
     """The library with an environment; with accelerator plugins only on request."""
+    return _library(with_plugins)
+
+
+@functools.cache
+def _library(with_plugins: bool) -> Library:
     return Library(with_plugins)
 
 

@@ -33,6 +33,15 @@ class _Stage:
     outputs: Mapping[str, TensorBuffer]
 
 
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """The calls of a step over one cache, and where they leave logits."""
+
+    owner: StepRunner
+    runs: Sequence[RunCall]
+    logits: npt.NDArray[np.float32] | None
+
+
 class StepRunner:
     """One step over caches of one length; it owns all buffers but states and logits.
 
@@ -51,6 +60,7 @@ class StepRunner:
         self.length = length
         self._states = states
         self._pad_id = pad_id
+        self._keys = tuple((step.key, turn) for turn in range(2))
         self._made: dict[tuple[int, str], TensorBuffer] = {}
         self._rows: dict[int, list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]] = {}
         models = [compiled(call.model, call.key) for call in step.calls]
@@ -64,6 +74,7 @@ class StepRunner:
             if not stage.call.per_token
             for writer in stage.writers
         ]
+        self._write_one = [writer.write_one for writer in self._writers]
         self._has_repeats = any(call.per_token for call in step.calls)
         self._logits = self._find_logits(models[step.main])
         self._last = max(1, step.num_logits) - 1
@@ -128,14 +139,13 @@ class StepRunner:
 
         The caller has made `cache` as long as this runner.
         """
-        start = cache.num_tokens
         if self.step.length == 1:
-            for writer in self._writers:
-                writer.write_one(token_ids[0], start)
-        else:
-            for writer in self._writers:
-                writer.write(token_ids, start)
-        runs = self._bound(cache)
+            self._run_one(cache, token_ids[0])
+            return
+        start = cache.num_tokens
+        for writer in self._writers:
+            writer.write(token_ids, start)
+        runs = self._bound(cache).runs
         if self._has_repeats:
             self._run_repeats(runs, token_ids)
         else:
@@ -145,13 +155,31 @@ class StepRunner:
             cache.flip()
         cache.num_tokens = start + len(token_ids)
 
-    def logits(self, cache: KVCache) -> npt.NDArray[np.float32]:
-        """Logits [vocab_size] that the last run left for its last token."""
-        if self._logits is None:
+    def decode(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
+        """Store one token's entry, in a step of length 1; the logits [vocab_size]."""
+        logits = self._run_one(cache, token_id).logits
+        if logits is None:
             raise ExecutionError(f"Signature {self.step.key!r} gives no logits.")
-        array = cache.logits_buffer(self._logits.shape, self._logits.dtype).array
-        last: npt.NDArray[np.float32] = array.reshape(-1, array.shape[-1])[self._last]
-        return last
+        return logits
+
+    # Once per token, after the model has swept the CPU's caches: each function and
+    # object that is touched here costs microseconds.
+    def _run_one(self, cache: KVCache, token_id: int) -> _Binding:
+        position = cache.num_tokens
+        for write in self._write_one:
+            write(token_id, position)
+        binding = cache.bindings.get(self._keys[cache.turn])
+        if binding is None or binding.owner is not self:
+            binding = self._bound(cache)
+        if self._has_repeats:
+            self._run_repeats(binding.runs, (token_id,))
+        else:
+            for run in binding.runs:
+                run()
+        if cache.doubled:
+            cache.flip()
+        cache.num_tokens = position + 1
+        return binding
 
     def set_cancellation(self, is_cancelled: Callable[[], bool] | None) -> None:
         """Ask `is_cancelled` during later runs of the main model; None stops that."""
@@ -169,16 +197,22 @@ class StepRunner:
                 for target, made in self._rows[position]:
                     target[row] = made
 
-    def _bound(self, cache: KVCache) -> list[RunCall]:
+    def _bound(self, cache: KVCache) -> _Binding:
         """The calls over this cache's memory, bound once per growth and turn."""
-        key = (self.step.key, cache.turn)
-        owner, bound = cache.bindings.get(key, (None, []))
-        if owner is self:
-            runs: list[RunCall] = bound
-        else:
+        binding: _Binding | None = cache.bindings.get(self._keys[cache.turn])
+        if binding is None or binding.owner is not self:
             runs = [self._bind(stage, cache) for stage in self._stages]
-            cache.bindings[key] = (self, runs)
-        return runs
+            binding = _Binding(self, runs, self._logits_row(cache))
+            cache.bindings[self._keys[cache.turn]] = binding
+        return binding
+
+    def _logits_row(self, cache: KVCache) -> npt.NDArray[np.float32] | None:
+        """Where runs leave the logits [vocab_size] of their last token."""
+        if self._logits is None:
+            return None
+        array = cache.logits_buffer(self._logits.shape, self._logits.dtype).array
+        last: npt.NDArray[np.float32] = array.reshape(-1, array.shape[-1])[self._last]
+        return last
 
     def _bind(self, stage: _Stage, cache: KVCache) -> RunCall:
         inputs, outputs = dict(stage.inputs), dict(stage.outputs)

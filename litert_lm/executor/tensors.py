@@ -55,11 +55,18 @@ class TensorBuffer:
         destroy_with(self, library.destroy["TensorBuffer"], self.handle)
 
 
-def destroy_with(owner: object, destroy: Any, handle: c.c_void_p) -> Any:
+def destroy_with(
+    owner: object, destroy: Any, handle: c.c_void_p, needed: object = None
+) -> Any:
     """Destroy `handle` when `owner` is collected; returns the finalizer.
 
-    Not at interpreter exit: the process frees all, and the order is undefined there.
+    `needed` is kept alive until then. Not at interpreter exit: the process frees all,
+    and the order is undefined there.
     """
-    finalizer = weakref.finalize(owner, destroy, handle)
+
+    def finish(handle: c.c_void_p, needed: object) -> None:
+        destroy(handle)
+
+    finalizer = weakref.finalize(owner, finish, handle, needed)
     finalizer.atexit = False
     return finalizer

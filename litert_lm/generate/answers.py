@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from litert_lm.bundle.metadata import ModelConfig
@@ -46,8 +48,12 @@ class Answers:
         seed = None if sampler_config is None else sampler_config.seed
         bundle_seed = None if config.sampler is None else config.sampler.seed
         self._has_own_seed = seed is not None
-        # One generator for the session's life: answers differ, sessions repeat.
-        self._rng = make_rng(seed, bundle_seed)
+        self._seeds = seed, bundle_seed
+
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        """One generator for the session's life: answers differ, sessions repeat."""
+        return make_rng(*self._seeds)
 
     def _limit(self, request: GenerateRequest) -> int:
         """Most tokens of an answer, the context aside."""
@@ -66,10 +72,14 @@ class Answers:
             include=request.include_stop_strings,
             min_new_tokens=request.min_new_tokens or 0,
         )
-        is_session_seed = self._has_own_seed and request.seed is None
+        choice = self._choice.with_request(request)
+        rng = None
+        if not choice.is_greedy:  # a generator costs more than a greedy token
+            is_session_seed = self._has_own_seed and request.seed is None
+            rng = self._rng if is_session_seed else make_rng(request.seed)
         return self._decoding(
-            self._choice.with_request(request),
-            self._rng if is_session_seed else make_rng(request.seed),
+            choice,
+            rng,
             OutputText(self._tokenizer, stops, skip_special_tokens=True),
             stops,
             min(self._limit(request), num_free),
@@ -81,7 +91,7 @@ class Answers:
         stops = Stops(sequences=self._config.stop_sequences, eos_id=self._config.eos_id)
         return self._decoding(
             self._choice,
-            self._rng,
+            None if self._choice.is_greedy else self._rng,
             OutputText(self._tokenizer, stops, skip_special_tokens=False),
             stops,
             min(self._max_output_tokens or num_free, num_free),
@@ -91,7 +101,7 @@ class Answers:
     def _decoding(
         self,
         choice: SamplingChoice,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None,
         output: OutputText,
         stops: Stops,
         max_new_tokens: int,

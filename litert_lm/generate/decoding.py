@@ -42,17 +42,19 @@ def decode(
 
     The sequence is consistent after every chunk, so the iterator may be dropped.
     """
-    output, processors = decoding.output, decoding.processors
+    output, sampler = decoding.output, decoding.sampler
+    processors = decoding.processors or None  # no calls for nothing in every step
     ids: list[int] = []
     while True:
         if is_cancelled():
             yield _last(output, len(ids), FinishReason.ABORTED)
             return
         logits = sequence.step()
-        token_id = decoding.sampler(processors(ids, logits))
+        token_id = sampler(logits if processors is None else processors(ids, logits))
         sequence.append(token_id)
         ids.append(token_id)
-        processors.accept(token_id)
+        if processors is not None:
+            processors.accept(token_id)
         text, finish = output.push(token_id)
         if finish is None and len(ids) >= decoding.max_new_tokens:
             text += output.finish()

@@ -10,6 +10,7 @@ from litert_lm.bundle.metadata import SamplerDefaults
 from litert_lm.config import SamplerConfig
 from litert_lm.errors import InvalidArgumentError, shown
 from litert_lm.generate.request import GenerateRequest
+from litert_lm.sampling.sampler import is_greedy
 
 __all__ = ["SamplingChoice", "make_rng", "session_choice"]
 
@@ -24,6 +25,11 @@ class SamplingChoice:
     top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether no chance is involved."""
+        return is_greedy(self.temperature, self.top_k, self.top_p)
 
     def with_request(self, request: GenerateRequest) -> SamplingChoice:
         """With what the request sets itself."""

@@ -17,7 +17,7 @@ from litert_lm.sampling.selection import (
     largest_ids,
 )
 
-__all__ = ["Sampler", "make_sampler"]
+__all__ = ["Sampler", "is_greedy", "make_sampler"]
 
 Sampler = Callable[[Logits], int]
 """Takes logits f32 [vocab_size], gives the id of the token.
@@ -66,7 +66,7 @@ def make_sampler(
     check_count("top_k", top_k, minimum=0)
     check_number("top_p", top_p, 0.0, 1.0)
     check_number("min_p", min_p, 0.0, 1.0)
-    if temperature < _GREEDY_BELOW or top_k == 1 or top_p == 0.0:
+    if is_greedy(temperature, top_k, top_p):
         return greedy
     if rng is None:
         raise InvalidArgumentError(
@@ -76,6 +76,11 @@ def make_sampler(
     if not top_k and not min_p and top_p == 1.0:
         return _FullSampler(temperature, rng)
     return _CutSampler(temperature, top_k, top_p, min_p, rng)
+
+
+def is_greedy(temperature: float, top_k: int, top_p: float) -> bool:
+    """Whether `make_sampler` takes the best token and needs no chance."""
+    return temperature < _GREEDY_BELOW or top_k == 1 or top_p == 0.0
 
 
 def greedy(logits: Logits) -> int:

@@ -44,8 +44,9 @@ def test_prefill_rows_know_the_time_to_the_first_token(result):
 
 def test_load_time_is_split(result):
     for load in result.loads:
-        parts = load.hash_s + load.graph_s + load.compile_s
+        parts = load.hash_s + load.graph_s + load.read_s
         assert 0 < parts <= load.engine_s < load.total_s
+        assert 0 < load.compile_s < load.first_token_s
         assert load.imports_s > 0 and load.tokenizer_s > 0
         assert load.num_threads == 1
 

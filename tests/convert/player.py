@@ -8,6 +8,7 @@ import numpy as np
 
 from litert_lm.bundle.open import open_bundle
 from litert_lm.executor.compiled_model import CompiledModel, CompileOptions, RunCall
+from litert_lm.executor.loaded_model import LoadedModel
 from litert_lm.executor.tensors import TensorBuffer, allocate
 
 MASKED = np.float32(-0.7 * np.finfo(np.float32).max)
@@ -22,7 +23,7 @@ class Player:
             weight_cache=str(cache),
             signatures=None if keys is None else tuple(keys),
         )
-        self.compiled = CompiledModel(data, options)
+        self.compiled = CompiledModel(LoadedModel(data), options)
         self.signatures = self.compiled.signatures
 
     def start(self, length):

@@ -10,6 +10,7 @@ from litert_lm.convert.quantize import weight_of
 from litert_lm.convert.tflite import ArrayPayload, ModelAuthor, TFLiteFile
 from litert_lm.errors import InvalidArgumentError, StorageError
 from litert_lm.executor.compiled_model import CompiledModel, CompileOptions, RunCall
+from litert_lm.executor.loaded_model import LoadedModel
 from litert_lm.executor.tensors import TensorBuffer, allocate
 
 
@@ -18,7 +19,7 @@ def run(model: ModelAuthor | bytes, key: str = "main", **inputs):
     data = model if isinstance(model, bytes) else model.finish().to_bytes()
     memory = allocate((len(data),), np.dtype(np.uint8))
     memory[:] = np.frombuffer(data, np.uint8)
-    compiled = CompiledModel(memoryview(memory), CompileOptions())
+    compiled = CompiledModel(LoadedModel(memoryview(memory)), CompileOptions())
     signature = compiled.signatures[key]
     fed = {
         spec.name: TensorBuffer(allocate(spec.shape, spec.dtype))
