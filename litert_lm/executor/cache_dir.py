@@ -43,6 +43,8 @@ _MAX_SMALL_FILES = 1000
 _PACKED_GROWTH = 1.25  # packed weights against those in the file, at most
 _ROOM_FOR_NOTES = 1 << 20
 _MAX_SMALL_BYTES = 16 << 20
+_MAX_BLOB_BYTES = 64 << 20
+_DIGEST_BYTES = 32
 _CHUNK = 4 << 20
 
 
@@ -183,6 +185,32 @@ class CacheDirectory:
         with contextlib.suppress(StorageError), replacing(path) as file:
             file.write(memoryview(text.encode()), 0)
 
+    def load_blob(self, name: str) -> memoryview | None:
+        """Bytes that `save_blob` stored, or None where they are missing or damaged."""
+        if self._small is None:
+            return None
+        path = self._small / f"{name}.litert_lm.bin"
+        try:
+            if not path.is_file():
+                return None
+            with path.open("rb") as file:
+                data = memoryview(file.read(_MAX_BLOB_BYTES))
+        except OSError:
+            return None
+        blob = data[_DIGEST_BYTES:]
+        return blob if hashlib.sha256(blob).digest() == data[:_DIGEST_BYTES] else None
+
+    def save_blob(self, name: str, blob: bytes) -> None:
+        """Store bytes; a failure only means that they are made again next time."""
+        if self._small is None or len(blob) + _DIGEST_BYTES > _MAX_BLOB_BYTES:
+            return
+        path = self._small / f"{name}.litert_lm.bin"
+        with contextlib.suppress(OSError):
+            if path.exists() and not path.is_file():
+                path.unlink()
+        with contextlib.suppress(StorageError), replacing(path) as file:
+            file.write(memoryview(hashlib.sha256(blob).digest() + blob), 0)
+
     @contextmanager
     def lock(
         self, name: str, on_wait: Callable[[], None] = lambda: None
@@ -202,7 +230,7 @@ class CacheDirectory:
             return
         with contextlib.suppress(OSError):
             _trim(folder.glob("*.litert_lm.xnnpack"), MAX_BYTES, _MAX_SMALL_FILES)
-            for kind in ("json", "lock"):
+            for kind in ("json", "lock", "bin"):
                 _trim(folder.glob(f"*.litert_lm.{kind}"), MAX_BYTES, _MAX_SMALL_FILES)
 
 

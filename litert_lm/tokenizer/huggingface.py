@@ -28,17 +28,26 @@ class HuggingFaceTokenizer:
 
     Args:
         data: the text of a tokenizer.json in UTF-8.
+        vocab_size: highest id + 1, where it is known.
 
     Raises:
         ModelFileError: `data` is not a tokenizer.json that `tokenizers` reads.
     """
 
-    def __init__(self, data: bytes | memoryview) -> None:
+    def __init__(
+        self, data: bytes | memoryview, *, vocab_size: int | None = None
+    ) -> None:
         with native_errors("be read as a tokenizer.json"):
             self._model = _parse(data)
             self._added = self._model.get_added_tokens_decoder()
             self._rule = piece_rule(self._model)
         check_not_empty(self._model.get_vocab_size(with_added_tokens=True))
+        if vocab_size is not None:
+            self.vocab_size = vocab_size
+
+    def to_json(self) -> str:
+        """The whole tokenizer as the library writes it."""
+        return str(self._model.to_str())
 
     @cached_property
     def vocab_size(self) -> int:

@@ -138,3 +138,15 @@ def test_a_folder_asked_for_without_room_is_an_error(model, monkeypatch, tmp_pat
     cache.make_room(HASH, {"main": 2000})
     with pytest.raises(StorageError, match="0 MB free"):
         cache.make_room(HASH, {"main": 2000, "embedder": 2000})
+
+
+def test_damaged_blobs_count_as_missing(tmp_path):
+    cache = CacheDirectory(str(tmp_path), tmp_path / "model")
+    cache.save_blob("name", b"content")
+    assert bytes(cache.load_blob("name")) == b"content"
+    (path,) = tmp_path.glob("*.bin")
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert cache.load_blob("name") is None
+    path.unlink()
+    path.mkdir()
+    assert cache.load_blob("name") is None
