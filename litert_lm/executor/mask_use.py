@@ -5,6 +5,7 @@ from __future__ import annotations
 from litert_lm.bundle.operators import operator_name
 from litert_lm.bundle.tflite import Signature, TfliteModel
 from litert_lm.errors import UnsupportedModelError
+from litert_lm.executor.layout_checks import described
 
 __all__ = ["check_masks"]
 
@@ -36,21 +37,21 @@ def check_masks(model: TfliteModel, signature: Signature) -> None:
         if is_mask and _is_added(model, signature, tensor.tensor):
             raise UnsupportedModelError(
                 f"The model cannot be run: in signature {signature.key!r}, input "
-                f"{tensor.name!r} bool{list(tensor.shape)} is added to attention "
-                "scores as a number, which hides nothing; export it with a float32 "
-                "mask."
+                f"{described(tensor)} is added to attention scores as a number, which "
+                "hides nothing; export it with a float32 mask."
             )
 
 
 def _is_added(model: TfliteModel, signature: Signature, tensor: int) -> bool:
-    """Whether a tensor's values reach an addition unchanged."""
-    reached = {tensor}
-    for op in model.subgraphs[signature.subgraph].operators:
-        if reached.isdisjoint(op.inputs):
-            continue
+    """Whether a tensor's values are added, unchanged, to something computed."""
+    graph = model.subgraphs[signature.subgraph]
+    reached, computed = {tensor}, {*graph.inputs}
+    for op in graph.operators:
         name = operator_name(op.code.builtin)
-        if name == "ADD":
-            return True
-        if name in _MOVES:
-            reached.update(op.outputs)
+        if not reached.isdisjoint(op.inputs):
+            if name == "ADD" and computed.issuperset(op.inputs):
+                return True
+            if name in _MOVES:
+                reached.update(op.outputs)
+        computed.update(op.outputs)
     return False

@@ -174,6 +174,12 @@ def test_states_that_only_prefill_has_for_a_batch(open_model, tmp_path):
         open_model(bundle.save(tmp_path / "model.litertlm"))
 
 
+def test_bool_masks_that_are_added_to_scores(open_model, make_hybrid_bundle):
+    path = make_hybrid_bundle(mask="bool", masking="added")
+    with pytest.raises(UnsupportedModelError, match=r"'mask' bool\[.*hides nothing"):
+        open_model(path)
+
+
 OTHER = (F32, [1, 2, 64, 4])
 LEFT_OUT = {
     "float16 state": ({K: ("float16", [1, 1, 64, 8])}, "float16[1, 1, 64, 8] is not"),
