@@ -55,7 +55,7 @@ class LoadTimes:
         read_s: reading of the model by LiteRT.
         tokenizer_s: loading the tokenizer, at the same time.
         first_token_s: from there to the first token of a prompt of one token. Of this:
-        compile_s: compilation of the decode step by LiteRT.
+        compile_s: compilation of decoding by LiteRT.
         load_rss_bytes: peak memory until then.
         peak_rss_bytes: peak memory of the whole job.
         num_threads: threads of a model run.
@@ -131,6 +131,8 @@ def _work(job: LoadJob) -> LoadTimes:
         begin = time.perf_counter()
         answer(new_session(engine), [0], 1)
         first_token_s = time.perf_counter() - begin
+    num_threads = timers["compile"].arguments[-1].num_threads
+    timers["compile"].arguments = ()  # they hold a model that is to be freed
     with engine:
         load_rss_bytes = peak_rss_bytes()
         ids = prompt_ids(job.num_prompt_tokens, engine.executor.vocab_size)
@@ -141,7 +143,7 @@ def _work(job: LoadJob) -> LoadTimes:
         first_token_s=first_token_s,
         load_rss_bytes=load_rss_bytes,
         peak_rss_bytes=peak_rss_bytes(),
-        num_threads=timers["compile"].arguments[-1].num_threads,
+        num_threads=num_threads,
         **{f"{name}_s": timer.seconds for name, timer in timers.items()},
     )
 
@@ -172,7 +174,7 @@ def _timed_parts() -> Iterator[dict[str, CallTimer]]:
         ("graph", opening, "read_layout"),
         ("read", LoadedModel, "__init__"),
         ("compile", CompiledModel, "__init__"),
-        ("tokenizer", engine, "load_tokenizer"),
+        ("tokenizer", engine, "_load_tokenizer"),
     )
     with ExitStack() as stack:
         for name, owner, attribute in parts:

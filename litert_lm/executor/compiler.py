@@ -11,7 +11,7 @@ from litert_lm.bundle.tflite import read_tflite
 from litert_lm.executor.cache_dir import MEMORY
 from litert_lm.executor.compiled_model import CompiledModel, CompileOptions
 from litert_lm.executor.custom_ops import KERNELS
-from litert_lm.executor.huge_pages import move_to_huge_pages
+from litert_lm.executor.huge_pages import map_pages, move_to_huge_pages
 from litert_lm.executor.loaded_model import LoadedModel
 from litert_lm.executor.patch import Patch
 
@@ -28,8 +28,8 @@ class ModelCompiler:
         options: accelerator and threads of all compilations.
         weight_caches: model type -> path of its packed weights, or None.
         groups: model type -> keys that are compiled together, since one compilation of
-            several signatures maps the packed weights once; others come alone. The
-            first is compiled alone as long as no other is asked for.
+            several signatures maps the packed weights once; others come alone,
+            and so does the first as long as no other is asked for.
         uses_huge_pages: move packed weights there after each compilation.
         packing: entered around each compilation with its weight cache.
         patched: model type -> how its bytes are changed for a shorter cache, and what
@@ -39,7 +39,8 @@ class ModelCompiler:
     Attributes:
         is_patching: some models are changed.
         max_lengths: lengths for which they may be compiled at once.
-        num_replaced: how often a compilation took the place of an earlier one.
+        before_replacing: called before a compilation takes the place of an earlier
+            one, which is to be let go of, or its weights are mapped twice.
     """
 
     def __init__(
@@ -65,13 +66,12 @@ class ModelCompiler:
         self.max_lengths = 1 if uses_huge_pages else 2
         self._compiled: dict[tuple[str, str, int], CompiledModel] = {}
         self._loaded: dict[str, LoadedModel] = {}
-        self.num_replaced = 0
+        self.before_replacing: Callable[[], None] = lambda: None
 
     def load(self) -> None:
-        """Let LiteRT read the models, which needs no signature to be known yet."""
-        for kind in self._sections:
-            if kind not in self._patched:
-                self._load(kind)
+        """Let LiteRT read the models now."""
+        for kind in self._sections.keys() - self._patched.keys():
+            self._load(kind)
 
     def __call__(self, kind: str, key: str, tokens: int) -> CompiledModel:
         """The compiled model of type `kind` in which signature `key` can be run.
@@ -84,10 +84,13 @@ class ModelCompiler:
             tokens = 0  # the same for all lengths
         if (kind, key, tokens) not in self._compiled:
             keys = self._together(kind, key, tokens)
+            places = {(kind, each, tokens) for each in keys} & self._compiled.keys()
+            if places:
+                self.before_replacing()
+            for place in places:
+                del self._compiled[place]
             model = self._compile(kind, keys, tokens)
-            places = {(kind, each, tokens): model for each in keys}
-            self.num_replaced += bool(places.keys() & self._compiled.keys())
-            self._compiled |= places
+            self._compiled |= {(kind, each, tokens): model for each in keys}
         return self._compiled[kind, key, tokens]
 
     def _together(self, kind: str, key: str, tokens: int) -> tuple[str, ...]:
@@ -96,7 +99,7 @@ class ModelCompiler:
         if tokens:
             least = self._patched[kind][0].least
             keys = [each for each in keys if least.get(each, tokens + 1) <= tokens]
-        # Decoding alone is compiled in half the time, and is all that a prompt of one
+        # Decoding alone compiles in half the time, and is all that a prompt of one
         # token needs; with a longer one the others are asked for first.
         is_alone = key not in keys or key == keys[0]
         return (key,) if is_alone else tuple(keys)
@@ -111,8 +114,9 @@ class ModelCompiler:
         loaded = self._patched_model(kind, tokens) or self._load(kind)
         with self._packing(options.weight_cache):
             model = CompiledModel(loaded, options)
-        if self._uses_huge_pages and options.weight_cache not in (None, MEMORY):
-            move_to_huge_pages(str(options.weight_cache))
+        if options.weight_cache not in (None, MEMORY):
+            move = move_to_huge_pages if self._uses_huge_pages else map_pages
+            move(str(options.weight_cache))
         return model
 
     def _load(self, kind: str) -> LoadedModel:

@@ -67,13 +67,13 @@ class Executor:
         self._decoder: StepRunner | None = None  # the runner of the last decode step
         self._runners: dict[tuple[int, int], StepRunner] = {}
         self._caches: list[weakref.ref[KVCache]] = []
-        self._num_replaced = 0
         self._in_use: list[int] = []  # lengths compiled for, the last used one last
         self._prefill = _useful(layout.prefill)
         self._lengths = cache_lengths(
             layout, is_resizable=is_resizable, is_compiled=compiled.is_patching
         )
         self._doubled = _doubled_states(layout)
+        compiled.before_replacing = self._let_go
 
     @property
     def can_rewind(self) -> bool:
@@ -228,13 +228,14 @@ class Executor:
             self.layout.states,
             self.pad_id,
         )
-        if self._compiled.num_replaced != self._num_replaced:
-            self._num_replaced = self._compiled.num_replaced
-            self._forget_runners()
-            for cache in self._live_caches():
-                cache.bindings.clear()
         self._runners[length, cache_length] = runner
         return runner
+
+    def _let_go(self) -> None:
+        """Forget all that is bound to compiled models."""
+        self._forget_runners()
+        for cache in self._live_caches():
+            cache.bindings.clear()
 
     def _make_compiled_room(self, cache: KVCache, needed: int, reserve: int) -> None:
         """Room for `needed` entries, at a length for which models are compiled.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -115,6 +116,14 @@ def open_executor(
     if patches:
         layout = _longest_only(layout)
     num_threads = options.num_threads or facts.fastest_threads
+    packed = PackedWeights(cache)
+
+    @contextmanager
+    def packing(weight_cache: str | None) -> Iterator[None]:
+        with packed.in_use(weight_cache):
+            yield
+        bundle.drop_pages()
+
     compiler = ModelCompiler(
         sections,
         CompileOptions(
@@ -125,7 +134,7 @@ def open_executor(
         {kind: cache.weight_cache(content, kind) for kind in sections},
         compile_groups(layout),
         uses_huge_pages=options.huge_pages,
-        packing=PackedWeights(cache).in_use,
+        packing=packing,
         patched={
             kind: (patch, bundle.copies(bundle.models[kind]))
             for kind, patch in patches.items()
