@@ -78,3 +78,11 @@ def test_an_answer_after_a_refused_prompt(engine, greedy):
     with pytest.raises(ValueError, match="160"):
         session.generate([5] * 200)
     assert said(session, LATER, 20) == greedy([*FIRST, *answer, *LATER], 20)
+
+
+def test_scoring_leaves_the_context_as_it_was(engine, greedy):
+    session = engine.create_session()
+    answer = said(session, FIRST, 12)
+    scores = [session.run_text_scoring(["hello"]).scores for _ in range(2)]
+    assert scores[0] == pytest.approx(scores[1])
+    assert said(session, LATER, 20) == greedy([*FIRST, *answer, *LATER], 20)
