@@ -178,6 +178,7 @@ class _WindowMask:
         self._columns = np.arange(ring or width)
         self._masked = masked_value(array.dtype)
         self._open = array.dtype.type(array.dtype == np.bool_)
+        self._next = -1  # the position that follows what the only row shows
 
     def write(self, token_ids: Sequence[int], start: int) -> None:
         stored = start - 1 if self._has_chunk else start + len(self._steps) - 1
@@ -187,9 +188,19 @@ class _WindowMask:
         rows = start + self._steps
         is_open = (held >= 0) & (held <= rows) & (held > rows - self._window)
         self._rows[:] = np.where(is_open, self._open, self._masked)
+        self._next = start + 1
 
     def write_one(self, token_id: int, position: int) -> None:
-        self.write((token_id,), position)
+        if position != self._next:
+            self.write((token_id,), position)
+            return
+        row, ring = self._rows[0], self._ring
+        newest, gone = position - self._has_chunk, position - self._window
+        if newest >= 0:
+            row[newest % ring if ring else newest] = self._open
+        if gone >= 0 and (not ring or gone > newest - ring):
+            row[gone % ring if ring else gone] = self._masked
+        self._next = position + 1
 
     def _positions(self, stored: int) -> Array:
         """Position that each column holds once `stored` is the last one stored."""
