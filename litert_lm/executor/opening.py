@@ -37,6 +37,7 @@ MODEL_TYPES = (MAIN, "embedder", "per_layer_embedder", "aux")
 _DEFAULT_CONTEXT = 4096  # tokens, for models whose states do not limit it
 # Full precision: in half precision the residual stream of some models overflows.
 _GPU_OPTIONS = "precision = 2\n"
+_BACKENDS = frozenset({"cpu", "gpu", "npu"})  # whose graphs are TFLite's
 _GROUPED_LENGTH = 128  # prefill signatures up to this length are compiled with decode
 
 
@@ -182,11 +183,26 @@ def model_sections(bundle: Bundle) -> dict[str, memoryview]:
             f"{bundle.path} has no {MAIN} model, only "
             f"{', '.join(bundle.models) or 'none'}; use a text generation bundle."
         )
+    _check_constraint(bundle)
     return {
         kind: bundle.read(bundle.models[kind])
         for kind in MODEL_TYPES
         if kind in bundle.models
     }
+
+
+def _check_constraint(bundle: Bundle) -> None:
+    """Raise for models that are made for a runtime of other graphs alone.
+
+    A constraint to ``gpu`` is none here: such graphs run on the CPU too. Those of
+    ``gpu_artisan`` are no TFLite graphs of whole steps.
+    """
+    names = bundle.models[MAIN].backend_constraint
+    if names and not set(names) & _BACKENDS:
+        raise UnsupportedModelError(
+            f"{bundle.path} is made for {', '.join(names)} alone, which is not "
+            "supported here; use a bundle for cpu or gpu."
+        )
 
 
 def compile_groups(layout: ModelLayout) -> Mapping[str, list[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from litert_lm.errors import UnsupportedModelError
@@ -178,6 +180,23 @@ def test_bool_masks_that_are_added_to_scores(open_model, make_hybrid_bundle):
     path = make_hybrid_bundle(mask="bool", masking="added")
     with pytest.raises(UnsupportedModelError, match=r"'mask' bool\[.*hides nothing"):
         open_model(path)
+
+
+def constrained(tmp_path, names):
+    items = {"prefill_decode": {"backend_constraint": names}}
+    bundle = replace(bare_bundle(step()), section_items=items)
+    return bundle.save(tmp_path / "model.litertlm")
+
+
+def test_a_model_for_another_kind_of_runtime(open_model, tmp_path):
+    path = constrained(tmp_path, "gpu_artisan")
+    with pytest.raises(UnsupportedModelError, match="made for gpu_artisan alone"):
+        open_model(path)
+
+
+@pytest.mark.parametrize("names", ["gpu", "gpu_artisan, GPU", "cpu"])
+def test_models_for_other_backends_run_on_the_cpu(open_model, tmp_path, names):
+    assert open_model(constrained(tmp_path, names)).lengths == [1]
 
 
 OTHER = (F32, [1, 2, 64, 4])
