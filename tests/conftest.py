@@ -87,6 +87,21 @@ def toy_llama_bundle(make_llama_bundle: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
+def make_conformance_bundle(save_bundle: Callable[..., Path]) -> Callable[..., Path]:
+    """make_conformance_bundle(metadata=None, **signatures): see conformance.py."""
+    from tests.fixtures.conformance import SIGNATURES, conformance_bundle
+
+    def make(metadata: dict[str, Any] | None = None, **signatures: int) -> Path:
+        chosen = signatures or SIGNATURES
+        return save_bundle(
+            ["conformance", metadata, chosen],
+            lambda: conformance_bundle(metadata, chosen),
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def make_hybrid_bundle(save_bundle: Callable[..., Path]) -> Callable[..., Path]:
     """make_hybrid_bundle(**options): see HybridOptions."""
     from tests.fixtures.hybrid import HybridOptions
