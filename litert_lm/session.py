@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -21,7 +22,7 @@ from litert_lm.executor.executor import Executor
 from litert_lm.generate.answers import Answers
 from litert_lm.generate.chunk_iterator import ChunkIterator
 from litert_lm.generate.decoding import Decoding, decode
-from litert_lm.generate.prompt import PromptAssembler, Turn
+from litert_lm.generate.prompt import PromptAssembler, Turn, Turns
 from litert_lm.generate.request import GenerateRequest, Prompt
 from litert_lm.generate.response import (
     FinishInfo,
@@ -78,7 +79,7 @@ class Session:
             max_output_tokens=max_output_tokens,
         )
         self._sequence = TokenSequence(executor)
-        self._turn = Turn.FRESH
+        self._turns = Turns()
         self._busy = threading.Lock()
         self._num_cancels = 0
         self._is_closed = False
@@ -262,6 +263,46 @@ class Session:
             self._sequence.rewind(before)
         return scores
 
+    def clone(self) -> Session:
+        """A session of its own that stands where this one does.
+
+        Its answers are those that this session would give, bit for bit: the entries
+        are copied, and a seeded random sequence goes on from the same place.
+
+        Raises:
+            SessionStateError: closed, or busy elsewhere.
+        """
+        with self._exclusive():
+            made = copy.copy(self)
+            made._sequence = self._sequence.fork()
+            made._turns = self._turns.clone()
+            made._answers = self._answers.clone()
+        made._busy = threading.Lock()
+        made._times = Times()
+        made._num_cancels = 0
+        return made
+
+    def rewind(self, num_tokens: int) -> None:
+        """Forget all but the first `num_tokens` tokens of the context.
+
+        Texts then go on as they did when the context first had that many tokens.
+        Entries that stay are not computed again, so answers are the same as before,
+        bit for bit. Recurrent states and rings cannot go back: the next call computes
+        all entries anew, in calls of other lengths maybe, whose logits can differ in
+        their last bits.
+
+        Raises:
+            InvalidArgumentError: more tokens than the context has.
+            SessionStateError: closed, or busy elsewhere.
+        """
+        with self._exclusive():
+            most = len(self._sequence.token_ids)
+            if num_tokens is None:
+                raise InvalidArgumentError("num_tokens must be a whole number.")
+            check_count("num_tokens", num_tokens, minimum=0, maximum=most)
+            self._sequence.rewind(num_tokens)
+            self._turns.rewind(num_tokens)
+
     def cancel_process(self) -> None:
         """Stop what the session is doing, from any thread; it stays usable.
 
@@ -305,6 +346,14 @@ class Session:
             ids = list(request.prompt)
         self._check_room(len(ids))
         return ids
+
+    @property
+    def _turn(self) -> Turn:
+        return self._turns.current
+
+    @_turn.setter
+    def _turn(self, turn: Turn) -> None:
+        self._turns.begin(turn, len(self._sequence.token_ids))
 
     @property
     def _num_free(self) -> int:

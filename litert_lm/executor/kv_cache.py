@@ -104,9 +104,12 @@ class KVCache:
                 self.array(name).fill(0)
 
     def copy_from(self, other: KVCache) -> None:
-        """Take over the entries of a cache of the same model."""
+        """Take over the entries of a cache of the same model, bit for bit.
+
+        Arrays become as long as the other's. What an empty one held is forgotten.
+        """
         self.grow(other.length, other.reserved)
-        for name, state in self.states.items():
+        for name, state in self.states.items() if other.length >= 0 else ():
             part = _entries(state, other.num_tokens)
             self.array(name)[part] = other.array(name)[part]
         self.num_tokens = other.num_tokens

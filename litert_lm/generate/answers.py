@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 
 import numpy as np
@@ -54,6 +55,17 @@ class Answers:
     def _rng(self) -> np.random.Generator:
         """One generator for the session's life: answers differ, sessions repeat."""
         return make_rng(*self._seeds)
+
+    def clone(self) -> Answers:
+        """Another session's, whose seeded random sequence goes on from the same place.
+
+        Without a seed the clone draws tokens of its own.
+        """
+        made = copy.copy(self)
+        rng = made.__dict__.pop("_rng", None)
+        if rng is not None and any(seed is not None for seed in self._seeds):
+            made.__dict__["_rng"] = copy.deepcopy(rng)
+        return made
 
     def _limit(self, request: GenerateRequest) -> int:
         """Most tokens of an answer, the context aside."""

@@ -8,13 +8,13 @@ beginning. Nothing is added behind an answer: its stop token stays in the contex
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.errors import InvalidArgumentError
 from litert_lm.tokenizer.base import Tokenizer
 
-__all__ = ["PromptAssembler", "Turn"]
+__all__ = ["PromptAssembler", "Turn", "Turns"]
 
 
 class Turn(enum.Enum):
@@ -23,6 +23,37 @@ class Turn(enum.Enum):
     FRESH = "nothing was prefilled yet"
     PREFILLED = "a prompt waits for its answer"
     DECODED = "the last prompt was answered"
+
+
+class Turns:
+    """Where a session stood at which number of tokens."""
+
+    def __init__(self, marks: Iterable[tuple[int, Turn]] = ((0, Turn.FRESH),)) -> None:
+        self._marks = list(marks)
+
+    @property
+    def marks(self) -> tuple[tuple[int, Turn], ...]:
+        """Pairs of a number of tokens and what began there, in order."""
+        return tuple(self._marks)
+
+    @property
+    def current(self) -> Turn:
+        """Where the session stands now."""
+        return self._marks[-1][1]
+
+    def begin(self, turn: Turn, num_tokens: int) -> None:
+        """Note that `turn` begins behind that many tokens."""
+        self._marks.append((num_tokens, turn))
+
+    def rewind(self, num_tokens: int) -> None:
+        """Go back to where the session stood when it first had that many tokens."""
+        kept = [mark for mark in self._marks if mark[0] < num_tokens]
+        here = [mark for mark in self._marks if mark[0] == num_tokens]
+        self._marks = kept + here[:1] or [(0, Turn.FRESH)]
+
+    def clone(self) -> Turns:
+        """A copy that goes its own way."""
+        return Turns(self._marks)
 
 
 class PromptAssembler:

@@ -85,6 +85,13 @@ class TokenSequence:
         else:
             self._cache.clear()
 
+    def fork(self) -> TokenSequence:
+        """A sequence of its own with the same ids and entries, bit for bit."""
+        copy = TokenSequence(self._executor)
+        copy.token_ids = list(self.token_ids)
+        copy._cache.copy_from(self._cache)
+        return copy
+
     def _drop_entries(self) -> None:
         """Have the next call store all entries anew: a call was left in its middle."""
         self._cache = self._executor.new_cache()
