@@ -33,6 +33,7 @@ from litert_lm.executor.opening import (
     open_executor,
 )
 from litert_lm.first_load import first_load
+from litert_lm.generate.scheduler import Scheduler
 from litert_lm.heap import trim_heap
 from litert_lm.session import Session
 from litert_lm.tokenizer import Tokenizer, load_tokenizer
@@ -70,6 +71,8 @@ class Engine:
         enable_benchmark: accepted; times are always kept.
         progress: called with (stage, fraction) while a model that was never loaded here
             is read and examined.
+        max_running: requests that run at once; None for no limit.
+        max_waiting: requests that wait for that; None for no limit.
         max_num_images, vision_backend, audio_backend, lora_rank_config,
         activation_data_type, use_ringbuffers_local_attention, enable_ynnpack,
         enable_speculative_decoding: of the official package; not supported, so only
@@ -80,6 +83,7 @@ class Engine:
         config: what the bundle says about its model, tokens as ids.
         tokenizer: of the bundle.
         executor: what sessions run the model with.
+        scheduler: admits requests within the limits.
         init_seconds: how long opening took.
 
     Raises:
@@ -106,6 +110,8 @@ class Engine:
         *,
         enable_speculative_decoding: bool | None = None,
         progress: Progress | None = None,
+        max_running: int | None = None,
+        max_waiting: int | None = None,
     ) -> None:
         given = locals()
         for name in _NOT_YET:
@@ -116,6 +122,7 @@ class Engine:
             raise InvalidArgumentError(
                 f"progress must be callable, got {shown(progress)}."
             )
+        self.scheduler = Scheduler(max_running=max_running, max_waiting=max_waiting)
         self.backend = _instance(backend)
         self._bundle = open_bundle(model_path)
         try:

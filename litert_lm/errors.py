@@ -11,6 +11,8 @@ LiteRtLmError(RuntimeError)
 ├── ContextFullError                   the KV cache has no room for another token
 ├── SessionStateError                  the call does not fit the object's state
 ├── CancelledError                     the work was cancelled on request
+├── DeadlineExceededError              the time that the caller gave is over
+├── QueueFullError                     too many requests wait already
 ├── ExecutionError                     the model failed while it ran
 ├── ConversionError                    weights could not be turned into a bundle
 ├── DownloadError                      a source could not be fetched
@@ -112,6 +114,20 @@ class CancelledError(LiteRtLmError):
 
     grpc_status = "CANCELLED"
     http_status = 499
+
+
+class DeadlineExceededError(LiteRtLmError):
+    """The caller's deadline passed before the work was done."""
+
+    grpc_status = "DEADLINE_EXCEEDED"
+    http_status = 504
+
+
+class QueueFullError(LiteRtLmError):
+    """As many requests as allowed wait already; the same may succeed later."""
+
+    grpc_status = "RESOURCE_EXHAUSTED"
+    http_status = 429
 
 
 class ExecutionError(LiteRtLmError):
