@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 
 import numpy as np
@@ -15,7 +16,7 @@ from litert_lm.executor.cache_lengths import cache_lengths
 from litert_lm.executor.compiler import ModelCompiler
 from litert_lm.executor.kv_cache import KVCache
 from litert_lm.executor.layout import ModelLayout, Step
-from litert_lm.executor.plan import Chunk, plan_prefill
+from litert_lm.executor.plan import Chunk, PrefillPlan, plan_prefill
 from litert_lm.executor.step_runner import StepRunner
 
 __all__ = ["Executor"]
@@ -126,12 +127,14 @@ class Executor:
         cache: KVCache,
         token_ids: Sequence[int],
         *,
+        plan: PrefillPlan | None = None,
         is_cancelled: Callable[[], bool] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Store the entries of `token_ids` behind those in `cache`.
 
         Args:
+            plan: how, or what is left of that; None makes one.
             is_cancelled: asked often; True ends with CancelledError. What was stored
                 until then stays counted in ``cache.num_tokens``.
             progress: called with (tokens done, tokens in all) after every chunk.
@@ -139,18 +142,39 @@ class Executor:
         Raises:
             ContextFullError: more tokens than the cache can hold.
         """
-        self._check_room(cache, len(token_ids))
-        chunks = self._plan(cache.num_tokens, len(token_ids))
-        headroom = _COMPILED_HEADROOM if self._compiled.is_patching else _HEADROOM
-        reserve = self._bucket(cache.num_tokens + len(token_ids) + headroom)
+        plan = plan or self.plan(cache, len(token_ids))
         done = 0
-        for chunk in chunks:
+        for chunk in plan.chunks:
             ids = token_ids[done : done + chunk.num_tokens]
             with self._lock:
-                self._run(cache, chunk.length, ids, reserve, is_cancelled)
+                self._run(cache, chunk.length, ids, plan.reserve, is_cancelled)
             done += chunk.num_tokens
             if progress is not None:
                 progress(done, len(token_ids))
+
+    def plan(self, cache: KVCache, count: int) -> PrefillPlan:
+        """How `count` tokens would be stored behind those in `cache`.
+
+        Raises:
+            ContextFullError: more tokens than the cache can hold.
+        """
+        self._check_room(cache, count)
+        end, position = cache.num_tokens + count, cache.num_tokens
+        is_patching, length = self._compiled.is_patching, cache.length
+        headroom = _COMPILED_HEADROOM if is_patching else _HEADROOM
+        reserve = self._bucket(end + headroom)
+        chunks, lengths = self._plan(position, count), []
+        for chunk in chunks:
+            needed = position + chunk.length
+            if needed > length:
+                length = self._bucket(max(needed, reserve) if is_patching else needed)
+            lengths.append(length)
+            position += chunk.num_tokens
+        return PrefillPlan(tuple(chunks), tuple(lengths), reserve)
+
+    def turn(self) -> AbstractContextManager[object]:
+        """Entered while no model call runs and no other sequence's arrays move."""
+        return self._lock
 
     def decode(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
         """Store one token's entry and return the logits [vocab_size] after it.

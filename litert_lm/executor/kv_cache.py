@@ -11,7 +11,7 @@ import contextlib
 import mmap
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,16 @@ from litert_lm.executor.layout import State, state_shape
 from litert_lm.executor.runtime import ALIGNMENT
 from litert_lm.executor.tensors import TensorBuffer, allocate
 
-__all__ = ["KVCache"]
+__all__ = ["KVCache", "StateArrays", "entries", "is_cut"]
 
 _HUGE_PAGE = 2 << 20  # bytes, the size of Linux' transparent huge pages
+
+
+class StateArrays(Protocol):
+    """Anything that has the arrays of a model's states."""
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """The array of a state."""
 
 
 class KVCache:
@@ -74,6 +81,11 @@ class KVCache:
         """The current array of a state."""
         return self.buffer(name).array
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, in use or not."""
+        return sum(slot.nbytes for slot in self._slots.values())
+
     def flip(self) -> None:
         """Make what the last step wrote the current content of doubled states."""
         self.turn = 1 - self.turn
@@ -100,7 +112,7 @@ class KVCache:
         """Forget everything; recurrent states start from zero again."""
         self.num_tokens = 0
         for name, state in self.states.items():
-            if self._buffers and (state.axis is None or state.is_local):
+            if self._buffers and not is_cut(state):
                 self.array(name).fill(0)
 
     def copy_from(self, other: KVCache) -> None:
@@ -110,9 +122,27 @@ class KVCache:
         """
         self.grow(other.length, other.reserved)
         for name, state in self.states.items() if other.length >= 0 else ():
-            part = _entries(state, other.num_tokens)
+            part = _kept(state, other.num_tokens)
             self.array(name)[part] = other.array(name)[part]
         self.num_tokens = other.num_tokens
+
+    def put(
+        self, source: StateArrays, first: int, begin: int, end: int, *, whole: bool
+    ) -> None:
+        """Copy entries `begin` to `end` from arrays whose first one is of `first`.
+
+        The arrays have room for them. `num_tokens` is left to the caller.
+
+        Args:
+            whole: also take over the states that are not cut: recurrent ones, rings.
+        """
+        for name, state in self.states.items():
+            if is_cut(state):
+                part = entries(state, begin, end)
+                theirs = entries(state, begin - first, end - first)
+                self.array(name)[part] = source.array(name)[theirs]
+            elif whole:
+                np.copyto(self.array(name), source.array(name))
 
     def _move(self, length: int, reserve: int) -> None:
         """Into new memory for `reserve` tokens."""
@@ -121,7 +151,7 @@ class KVCache:
         self.reserved, self.turn = reserve, 0
         self._bind(length)
         for name, array in old.items():
-            part = _entries(self.states[name], self.num_tokens)
+            part = _kept(self.states[name], self.num_tokens)
             self.array(name)[part] = array[part]
 
     def _spread(self, length: int) -> None:
@@ -129,7 +159,7 @@ class KVCache:
         kept = self._buffers
         self._bind(length)
         for key, buffer in self._buffers.items():
-            part = _entries(self.states[key[0]], self.num_tokens)
+            part = _kept(self.states[key[0]], self.num_tokens)
             if buffer.array.shape != kept[key].array.shape:
                 buffer.array[part] = kept[key].array[part].copy()
 
@@ -144,10 +174,18 @@ class KVCache:
         return [(name, turn) for name in self.states for turn in range(turns[name])]
 
 
-def _entries(state: State, num_tokens: int) -> tuple[slice, ...] | slice:
-    if state.axis is None or state.is_local:
-        return slice(None)
-    return (*(slice(None),) * state.axis, slice(0, num_tokens))
+def is_cut(state: State) -> bool:
+    """Whether each token has entries of its own in the state."""
+    return state.axis is not None and not state.is_local
+
+
+def entries(state: State, begin: int, end: int) -> tuple[slice, ...]:
+    """Index of the entries of tokens `begin` to `end` in a state that is cut."""
+    return (*(slice(None),) * (state.axis or 0), slice(begin, end))
+
+
+def _kept(state: State, num_tokens: int) -> tuple[slice, ...]:
+    return entries(state, 0, num_tokens) if is_cut(state) else ()
 
 
 def _view(slot: npt.NDArray[np.uint8], state: State, length: int) -> npt.NDArray[Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-__all__ = ["Chunk", "plan_prefill"]
+__all__ = ["Chunk", "PrefillPlan", "plan_prefill"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,25 @@ class Chunk:
 
     length: int
     num_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillPlan:
+    """The calls that store a prompt behind the entries of one cache.
+
+    Attributes:
+        chunks: in order.
+        lengths: how long the cache's arrays are in each.
+        reserve: entries that the cache's memory gets room for.
+    """
+
+    chunks: tuple[Chunk, ...]
+    lengths: tuple[int, ...]
+    reserve: int
+
+    def after(self, count: int) -> PrefillPlan:
+        """What is left when the first `count` chunks are done."""
+        return replace(self, chunks=self.chunks[count:], lengths=self.lengths[count:])
 
 
 def plan_prefill(
@@ -25,6 +44,8 @@ def plan_prefill(
     can_pad: bool = True,
 ) -> list[Chunk]:
     """Chunks for `num_tokens` tokens that follow `start` stored ones.
+
+    Long ones come first, so that prompts which begin alike have chunks in common.
 
     Args:
         num_tokens: tokens to store, >= 0; start + num_tokens <= limit.
@@ -62,4 +83,5 @@ def _search(
     while left:
         chunks.append(choice[left])
         left -= choice[left].num_tokens
-    return chunks
+    # Only the last chunk is padded, and it stays where it is.
+    return sorted(chunks, key=lambda c: (c.num_tokens < c.length, -c.length))
