@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from litert_lm.bundle.tool_syntax import ToolSyntax, tool_syntax
 from litert_lm.config import TextCodec
 from litert_lm.errors import ModelFileError
 
@@ -94,6 +95,7 @@ class ModelConfig:
         kv_cache_init_value: what empty cache slots hold.
         supports_thinking, supports_function_calling: None where the file is silent.
         min_runtime_version: oldest official runtime that can run the model.
+        tool_syntax: how the model writes tool calls, where the file says so.
     """
 
     bos_id: int | None = None
@@ -114,6 +116,7 @@ class ModelConfig:
     supports_thinking: bool | None = None
     supports_function_calling: bool | None = None
     min_runtime_version: str | None = None
+    tool_syntax: ToolSyntax = field(default_factory=ToolSyntax)
 
 
 def resolve(
@@ -170,6 +173,7 @@ class _Resolver:
             supports_thinking=self.optional("supports_thinking"),
             supports_function_calling=self.optional("supports_function_calling"),
             min_runtime_version=data.min_runtime_version or None,
+            tool_syntax=tool_syntax(data.llm_model_type),
         )
 
     def error(self, field: str, problem: str) -> ModelFileError:
