@@ -15,7 +15,7 @@ from litert_lm.chat.budget import limited
 from litert_lm.chat.sandbox import TemplateEnvironment
 from litert_lm.errors import InvalidArgumentError, LiteRtLmError, ModelFileError
 
-__all__ = ["render"]
+__all__ = ["fill", "render"]
 
 _MAX_SOURCE_CHARS = 512 * 1024
 _PROBE = "Q7x"
@@ -50,14 +50,25 @@ def render(
         InvalidArgumentError: the template refuses this conversation.
         ModelFileError: the template is broken, or does too much.
     """
-    compiled = _compile(template)
     variables = context | {
         "add_generation_prompt": add_generation_prompt,
         "bos_token": bos_token,
         "eos_token": eos_token,
+        "messages": messages,
     }
-    shaped = [_shaped(message, template) for message in messages]
-    return _run(compiled, variables | {"messages": shaped})
+    return fill(template, variables)
+
+
+def fill(template: str, variables: Mapping[str, Any]) -> str:
+    """The same for variables of any name, "messages" among them."""
+    compiled = _compile(template)
+    given = variables.get("messages")
+    messages = given if isinstance(given, Sequence) else ()
+    shaped = [
+        _shaped(message, template) if isinstance(message, Mapping) else message
+        for message in messages
+    ]
+    return _run(compiled, {**variables, "messages": shaped})
 
 
 class _RefusedByTemplateError(TemplateError):

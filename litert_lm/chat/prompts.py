@@ -1,0 +1,161 @@
+"""Renders a conversation's prompts: messages, tools and variables for a template."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from litert_lm.chat.template import fill
+from litert_lm.errors import LiteRtLmError
+
+__all__ = ["PromptRenderer"]
+
+_PROBE = "Q7x"
+_USER = {"role": "user", "content": "a"}
+
+Messages = Sequence[Mapping[str, Any]]
+
+
+class PromptRenderer:
+    """Renders with one template and one set of tools and variables.
+
+    What the template understands is found out by trying it: whether it prints replies
+    under the role "assistant" or "model", and whether it takes a tool's result as text,
+    as Hugging Face does, or as a part ``{"type": "tool_response", ...}``, as the
+    official runtime does.
+
+    Args:
+        template: Jinja source.
+        tools: what the template gets as ``tools``; none leaves the variable undefined.
+        bos_token, eos_token: spelling of those tokens.
+        variables: what the template gets besides; wins over everything else.
+        as_text: writes calls and results for a family whose template takes text.
+    """
+
+    def __init__(
+        self,
+        template: str,
+        *,
+        tools: Sequence[Any] = (),
+        bos_token: str = "",
+        eos_token: str = "",
+        variables: Mapping[str, Any] | None = None,
+        as_text: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.template = template
+        self._tools = list(tools)
+        self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
+        self._variables = dict(variables or {})
+        self._as_text = as_text
+        self._now = int(time.time())  # one value, so that earlier prompts stay the same
+
+    def render(
+        self,
+        messages: Messages,
+        *,
+        add_generation_prompt: bool = True,
+        variables: Mapping[str, Any] | None = None,
+    ) -> str:
+        """The prompt for `messages`, which are in the JSON shape.
+
+        Args:
+            messages: all of them.
+            add_generation_prompt: end with the opening of the model's turn.
+            variables: of this message only; win over those of the conversation.
+
+        Raises:
+            InvalidArgumentError: the template refuses the messages.
+            ModelFileError: the template is broken, or does too much.
+        """
+        shaped = [each for message in messages for each in self._shaped(message)]
+        return self._render(shaped, add_generation_prompt, variables or {})
+
+    @cached_property
+    def turn_end(self) -> str:
+        """What the template prints behind a reply; '' where that cannot be told."""
+        shown = self._try([_USER, {"role": self._reply_role, "content": _PROBE}])
+        return shown.partition(_PROBE)[2]
+
+    def _render(
+        self,
+        shaped: Messages,
+        add_generation_prompt: bool,
+        variables: Mapping[str, Any],
+    ) -> str:
+        context: dict[str, Any] = {"now": self._now, **self._tokens}
+        if self._tools:
+            context["tools"] = self._tools
+        context |= {"add_generation_prompt": add_generation_prompt}
+        context |= self._variables | dict(variables)
+        return fill(self.template, {"messages": shaped, **context})
+
+    def _try(self, messages: Messages) -> str:
+        """A rendering without the conversation's tools; '' where it fails."""
+        context = self._tokens | {"now": self._now, **self._variables}
+        context |= {"add_generation_prompt": False, "messages": messages}
+        try:
+            return fill(self.template, context)
+        except LiteRtLmError:
+            return ""
+
+    @cached_property
+    def _reply_role(self) -> str:
+        for role in ("assistant", "model"):
+            if _PROBE in self._try([_USER, {"role": role, "content": _PROBE}]):
+                return role
+        return "assistant"
+
+    @cached_property
+    def _takes_result_parts(self) -> bool:
+        """Whether a tool's result is shown as a part, and not as text."""
+        call = {"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}
+        asking = {"role": self._reply_role, "content": "", "tool_calls": [call]}
+        asked: list[Mapping[str, Any]] = [_USER, asking]
+        part = {"type": "tool_response", "name": "f", "response": {"x": _PROBE}}
+        as_text = {"role": "tool", "name": "f", "content": json.dumps(part["response"])}
+        if _PROBE in self._try([*asked, as_text]):
+            return False
+        return _PROBE in self._try([*asked, {"role": "tool", "content": [part]}])
+
+    def _shaped(self, message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The message as the template takes it; results of tools may be several."""
+        role = message.get("role")
+        if role in ("assistant", "model"):
+            message = {"content": "", **message, "role": self._reply_role}
+        if self._as_text is not None:
+            return [self._as_text(message)]
+        results = _results(message)
+        if not results or self._takes_result_parts:
+            return [message]
+        return [_result_message(message, result) for result in results]
+
+
+def _results(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts of a tool message that are results, if they are all."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    results = [
+        part
+        for part in parts
+        if isinstance(part, Mapping) and part.get("type") == "tool_response"
+    ]
+    return results if len(results) == len(parts) else []
+
+
+def _result_message(
+    message: Mapping[str, Any], result: Mapping[str, Any]
+) -> dict[str, Any]:
+    """One result as a message of Hugging Face's shape."""
+    response = result.get("response")
+    text = response if isinstance(response, str) else _as_json(response)
+    made = {**message, "content": text, "name": result.get("name", "")}
+    if result.get("tool_call_id") is not None:
+        made["tool_call_id"] = result["tool_call_id"]
+    return made
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
