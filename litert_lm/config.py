@@ -17,6 +17,7 @@ __all__ = [
     "NPU",
     "WEIGHT_KINDS",
     "Backend",
+    "GenerateLimits",
     "Progress",
     "SamplerConfig",
     "TextCodec",
@@ -150,6 +151,26 @@ class SamplerConfig:
         check_number("top_p", self.top_p, 0.0, 1.0)
         check_number("temperature", self.temperature, 0.0, math.inf)
         check_count("seed", self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateLimits:
+    """What requests may ask of an engine, and what they get unasked.
+
+    Args:
+        max_logprobs: most candidate tokens at each position; None is no limit.
+        default_max_new_tokens: length of answers that set none.
+        max_num_sequences: most answers to one prompt; each has a KV cache of its own.
+    """
+
+    max_logprobs: int | None = None
+    default_max_new_tokens: int = 20
+    max_num_sequences: int = 128
+
+    def __post_init__(self) -> None:
+        check_count("max_logprobs", self.max_logprobs, minimum=0)
+        check_count("default_max_new_tokens", self.default_max_new_tokens, minimum=1)
+        check_count("max_num_sequences", self.max_num_sequences, minimum=1)
 
 
 def check_count(

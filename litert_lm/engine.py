@@ -14,6 +14,7 @@ from litert_lm.bundle.bundle import Bundle
 from litert_lm.bundle.metadata import ModelConfig, resolve
 from litert_lm.config import (
     Backend,
+    GenerateLimits,
     Progress,
     SamplerConfig,
     check_count,
@@ -33,6 +34,12 @@ from litert_lm.executor.opening import (
     open_executor,
 )
 from litert_lm.first_load import first_load
+from litert_lm.generate.chunk_iterator import ChunkIterator
+from litert_lm.generate.engine_requests import EngineRequests
+from litert_lm.generate.prefix_budget import default_prefix_bytes
+from litert_lm.generate.prefix_cache import PrefixCache
+from litert_lm.generate.request import GenerateRequest, Prompt
+from litert_lm.generate.response import GenerateResponse, join
 from litert_lm.generate.scheduler import Scheduler
 from litert_lm.heap import trim_heap
 from litert_lm.session import Session
@@ -73,6 +80,10 @@ class Engine:
             is read and examined.
         max_running: requests that run at once; None for no limit.
         max_waiting: requests that wait for that; None for no limit.
+        generate_limits: what requests may ask for, and what they get unasked.
+        prefix_cache_bytes: most memory for the entries of prompts that may come again;
+            0 keeps none, None up to eight full contexts or a sixteenth of the memory.
+            It is taken as prompts come.
         max_num_images, vision_backend, audio_backend, lora_rank_config,
         activation_data_type, use_ringbuffers_local_attention, enable_ynnpack,
         enable_speculative_decoding: of the official package; not supported, so only
@@ -83,6 +94,7 @@ class Engine:
         config: what the bundle says about its model, tokens as ids.
         tokenizer: of the bundle.
         executor: what sessions run the model with.
+        prefix_cache: what they share of prompts that begin alike.
         scheduler: admits requests within the limits.
         init_seconds: how long opening took.
 
@@ -112,16 +124,20 @@ class Engine:
         progress: Progress | None = None,
         max_running: int | None = None,
         max_waiting: int | None = None,
+        generate_limits: GenerateLimits | None = None,
+        prefix_cache_bytes: int | None = None,
     ) -> None:
         given = locals()
         for name in _NOT_YET:
             _check_unset(name, given[name])
         begin = time.perf_counter()
         check_count("max_num_tokens", max_num_tokens, minimum=1)
+        check_count("prefix_cache_bytes", prefix_cache_bytes, minimum=0)
         if progress is not None and not callable(progress):
             raise InvalidArgumentError(
                 f"progress must be callable, got {shown(progress)}."
             )
+        self.generate_limits = _limits(generate_limits)
         self.scheduler = Scheduler(max_running=max_running, max_waiting=max_waiting)
         self.backend = _instance(backend)
         self._bundle = open_bundle(model_path)
@@ -130,6 +146,17 @@ class Engine:
         except BaseException:
             self._bundle.close()
             raise
+        if prefix_cache_bytes is None:
+            prefix_cache_bytes = default_prefix_bytes(self.executor)
+        self.prefix_cache = PrefixCache(self.executor, prefix_cache_bytes)
+        self._requests = EngineRequests(
+            self.executor,
+            self.tokenizer,
+            self.config,
+            limits=self.generate_limits,
+            scheduler=self.scheduler,
+            prefix_cache=self.prefix_cache,
+        )
         self.init_seconds = time.perf_counter() - begin
 
     def __enter__(self) -> Engine:
@@ -144,6 +171,7 @@ class Engine:
         Waits for a model call that is running; closing twice is harmless.
         """
         self.executor.close()
+        self.prefix_cache.close()
         self._bundle.close()
 
     def create_session(
@@ -171,11 +199,43 @@ class Engine:
             self.executor,
             self.tokenizer,
             self.config,
+            runner=self._requests.runner,
             init_seconds=self.init_seconds,
             apply_prompt_template=apply_prompt_template,
             sampler_config=sampler_config,
             max_output_tokens=max_output_tokens,
+            prefix_cache=self.prefix_cache,
         )
+
+    def generate(self, prompt: Prompt, **options: object) -> GenerateResponse:
+        """Answer one prompt in a context of its own.
+
+        Text is put behind a BOS and not into the bundle's prompt template. Any number
+        of threads may call this at once.
+
+        Args:
+            prompt: text, or token ids taken verbatim.
+            **options: fields of GenerateRequest. Unset ones come from the bundle;
+                ``max_new_tokens`` from generate_limits.
+
+        Raises:
+            TypeError: an option that does not exist.
+            InvalidArgumentError: a wrong value, or a prompt that does not fit.
+            QueueFullError: too many requests wait.
+            NoTokenLeftError: constraints forbid every token at some step.
+        """
+        return join(self.generate_stream(prompt, **options))
+
+    def generate_stream(
+        self, prompt: Prompt, **options: object
+    ) -> ChunkIterator[GenerateResponse]:
+        """Answer one prompt in chunks: first the prompt's info, then one per token.
+
+        Arguments are checked at once. Closing the iterator, also from another thread,
+        ends generation.
+        """
+        self.executor.check_open()
+        return self._requests.stream(GenerateRequest.from_options(prompt, options))
 
     def tokenize(self, text: str) -> list[int]:
         """Token ids of a text; nothing is added."""
@@ -252,6 +312,16 @@ def _instance(backend: object) -> Backend:
     for name in _NOT_YET_OF_BACKENDS:
         _check_unset(name, getattr(backend, name, None))
     return backend
+
+
+def _limits(limits: object) -> GenerateLimits:
+    if limits is None:
+        return GenerateLimits()
+    if not isinstance(limits, GenerateLimits):
+        raise InvalidArgumentError(
+            f"generate_limits must be a GenerateLimits, got {shown(limits)}."
+        )
+    return limits
 
 
 def _check_unset(name: str, value: object) -> None:

@@ -13,7 +13,11 @@ LiteRtLmError(RuntimeError)
 ├── CancelledError                     the work was cancelled on request
 ├── DeadlineExceededError              the time that the caller gave is over
 ├── QueueFullError                     too many requests wait already
+├── ServerUnavailableError             the server does not take requests now
+├── AccessDeniedError                  the server's API key is missing or wrong
+├── MessageTooLargeError               an answer is too large to be sent
 ├── ExecutionError                     the model failed while it ran
+│   └── NoTokenLeftError               constraints left no token to generate
 ├── ConversionError                    weights could not be turned into a bundle
 ├── DownloadError                      a source could not be fetched
 └── StorageError                       a disk or cache directory cannot be used
@@ -130,8 +134,36 @@ class QueueFullError(LiteRtLmError):
     http_status = 429
 
 
+class ServerUnavailableError(LiteRtLmError):
+    """The server does not take requests: its model still loads, or it is ending."""
+
+    grpc_status = "UNAVAILABLE"
+    http_status = 503
+
+
+class AccessDeniedError(LiteRtLmError):
+    """The API key that the server asks for is missing or wrong."""
+
+    grpc_status = "UNAUTHENTICATED"
+    http_status = 401
+
+
+class MessageTooLargeError(LiteRtLmError):
+    """An answer is larger than what one message may hold."""
+
+    grpc_status = "RESOURCE_EXHAUSTED"
+    http_status = 413
+
+
 class ExecutionError(LiteRtLmError):
     """The model failed while it ran, or gave logits that are not numbers."""
+
+
+class NoTokenLeftError(ExecutionError):
+    """Masks, grammar and minimum together forbid every token at a step."""
+
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 409
 
 
 class ConversionError(LiteRtLmError):

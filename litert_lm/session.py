@@ -12,9 +12,7 @@ from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.config import SamplerConfig, check_count
 from litert_lm.errors import (
     CancelledError,
-    ContextFullError,
     InvalidArgumentError,
-    PromptTooLongError,
     SessionStateError,
     shown,
 )
@@ -22,16 +20,15 @@ from litert_lm.executor.executor import Executor
 from litert_lm.generate.answers import Answers
 from litert_lm.generate.chunk_iterator import ChunkIterator
 from litert_lm.generate.decoding import Decoding, decode
+from litert_lm.generate.prefix_cache import PrefixCache
 from litert_lm.generate.prompt import PromptAssembler, Turn, Turns
 from litert_lm.generate.request import GenerateRequest, Prompt
 from litert_lm.generate.response import (
-    FinishInfo,
-    FinishReason,
     GenerateResponse,
-    PromptInfo,
     SequenceOutput,
     join,
 )
+from litert_lm.generate.running import AdmittedRequest, Place, RequestRunner
 from litert_lm.generate.sequence import TokenSequence
 from litert_lm.generate.times import Times
 from litert_lm.results import BenchmarkInfo, Responses
@@ -39,8 +36,6 @@ from litert_lm.sampling.logprobs import Logprobs
 from litert_lm.tokenizer import Tokenizer
 
 __all__ = ["Session"]
-
-_ABORTED = SequenceOutput(finish_info=FinishInfo(0, FinishReason.ABORTED))
 
 
 class Session:
@@ -61,14 +56,17 @@ class Session:
         tokenizer: Tokenizer,
         config: ModelConfig,
         *,
+        runner: RequestRunner,
         init_seconds: float,
         apply_prompt_template: bool,
         sampler_config: SamplerConfig | None,
         max_output_tokens: int | None,
+        prefix_cache: PrefixCache | None = None,
     ) -> None:
         check_count("max_output_tokens", max_output_tokens, minimum=1)
         self._executor = executor
         self._tokenizer = tokenizer
+        self._runner = runner
         self._init_seconds = init_seconds
         self._assembler = PromptAssembler(config, tokenizer, apply_prompt_template)
         self._answers = Answers(
@@ -77,8 +75,9 @@ class Session:
             executor.vocab_size,
             sampler_config=sampler_config,
             max_output_tokens=max_output_tokens,
+            default_max_new_tokens=runner.limits.default_max_new_tokens,
         )
-        self._sequence = TokenSequence(executor)
+        self._sequence = TokenSequence(executor, prefix_cache)
         self._turns = Turns()
         self._busy = threading.Lock()
         self._num_cancels = 0
@@ -95,6 +94,7 @@ class Session:
     def close(self) -> None:
         """Free the context; later calls raise SessionStateError.
 
+        The engine's prefix cache may keep the entries of what was prefilled first.
         A call that is running is cancelled, and frees the context at its end.
         """
         self._is_closed = True
@@ -134,27 +134,28 @@ class Session:
         """
         is_cancelled = self._cancellation()
         request = GenerateRequest.from_options(prompt, options)
-        request.check_vocabulary(self._executor.vocab_size)
-        with self._exclusive():
-            self._request_ids(request)
-        return ChunkIterator(self._stream(request, is_cancelled), self.cancel_process)
-
-    def _stream(
-        self, request: GenerateRequest, is_cancelled: Callable[[], bool]
-    ) -> Generator[GenerateResponse, None, None]:
+        admitted = self._runner.admit(request, self._answers)
         with self._exclusive():
             ids = self._request_ids(request)
-            info = PromptInfo(num_prompt_tokens=len(ids), token_ids=tuple(ids))
-            try:
-                self._extend(ids, is_cancelled)
-            except CancelledError:
-                yield GenerateResponse(prompt_info=info, outputs=(_ABORTED,))
-                return
-            self._turn = Turn.DECODED
-            yield GenerateResponse(prompt_info=info)
-            decoding = self._answers.of_request(request, self._num_free)
-            for output in self._decode(decoding, is_cancelled):
-                yield GenerateResponse(outputs=(output,))
+            self._runner.check_prompt(admitted, ids, len(self._sequence.token_ids))
+        return ChunkIterator(self._stream(admitted, is_cancelled), self.cancel_process)
+
+    def _stream(
+        self, admitted: AdmittedRequest, is_cancelled: Callable[[], bool]
+    ) -> Generator[GenerateResponse, None, None]:
+        with self._exclusive():
+            ids = self._request_ids(admitted.request)
+            self._check_room(len(ids))
+            place = Place(
+                sequence=self._sequence,
+                is_cancelled=is_cancelled,
+                times=self._times,
+                progress=self.prefill_progress,
+            )
+            for chunk in self._runner.run(admitted, ids, place):
+                if not chunk.outputs:  # the prompt was read
+                    self._turn = Turn.DECODED
+                yield chunk
 
     def run_prefill(self, contents: Sequence[str]) -> None:
         """Put text into the context.
@@ -310,6 +311,7 @@ class Session:
         later calls are not.
         """
         self._num_cancels += 1
+        self._runner.scheduler.wake()
 
     def get_benchmark_info(self) -> BenchmarkInfo:
         """Times of the engine's start and of the last prefill and decode."""
@@ -334,18 +336,17 @@ class Session:
 
     def _free_if_closed(self) -> None:
         if self._is_closed and self._busy.acquire(blocking=False):
-            self._sequence = TokenSequence(self._executor)
+            self._sequence.close()
             self._busy.release()
 
     def _request_ids(self, request: GenerateRequest) -> list[int]:
-        """The prompt's ids, for which the context has room."""
+        """The ids that a request's prompt adds."""
         if isinstance(request.prompt, str):
             ids = self._assembler.prompt_ids([request.prompt], self._turn)
             ids += self._assembler.answer_ids()
         else:
             ids = list(request.prompt)
-        self._check_room(len(ids))
-        return ids
+        return request.truncated(ids)
 
     @property
     def _turn(self) -> Turn:
@@ -361,18 +362,7 @@ class Session:
         return self._executor.context_length - len(self._sequence.token_ids)
 
     def _check_room(self, num_tokens: int) -> None:
-        """Raise unless the tokens and one of an answer fit."""
-        used, length = len(self._sequence.token_ids), self._executor.context_length
-        if used >= length:
-            raise ContextFullError(
-                f"The context of {length} tokens is full; create a new session."
-            )
-        excess = used + num_tokens + 1 - length
-        if excess > 0:
-            raise PromptTooLongError(
-                f"The prompt has {num_tokens} tokens, {excess} too many: the context "
-                f"holds {length}, {used} are in use, and the answer needs at least one."
-            )
+        self._runner.check_room(num_tokens, len(self._sequence.token_ids))
 
     def _check_prefilled(self) -> None:
         if self._turn is not Turn.PREFILLED:

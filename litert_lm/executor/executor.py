@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from litert_lm.errors import ContextFullError, SessionStateError
+from litert_lm.errors import CancelledError, ContextFullError, SessionStateError
 from litert_lm.executor.cache_lengths import cache_lengths
 from litert_lm.executor.compiler import ModelCompiler
 from litert_lm.executor.kv_cache import KVCache
@@ -66,7 +66,7 @@ class Executor:
         self._is_closed = False
         self._lock = threading.Lock()
         self._decoder: StepRunner | None = None  # the runner of the last decode step
-        self._runners: dict[tuple[int, int], StepRunner] = {}
+        self._runners: dict[tuple[int, int, bool], StepRunner] = {}
         self._caches: list[weakref.ref[KVCache]] = []
         self._in_use: list[int] = []  # lengths compiled for, the last used one last
         self._prefill = _useful(layout.prefill)
@@ -193,6 +193,45 @@ class Executor:
                 self._forget_runners()
                 raise
 
+    def score(
+        self,
+        cache: KVCache,
+        token_ids: Sequence[int],
+        *,
+        is_cancelled: Callable[[], bool] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Store the entries of `token_ids`, giving the logits after each of them.
+
+        Where the model has signatures with logits for several tokens it takes a call
+        for as many, else a decode step for each.
+
+        Args:
+            is_cancelled: asked before each call; True ends with CancelledError.
+            progress: called with (tokens done, tokens in all) after every call.
+
+        Yields:
+            Logits [num_tokens, vocab_size] of the next tokens, in all as many rows as
+            ids. The array belongs to the cache and holds until its next step.
+
+        Raises:
+            ContextFullError: more tokens than the cache can hold.
+        """
+        self._check_room(cache, len(token_ids))
+        reserve = self._bucket(cache.num_tokens + len(token_ids) + _COMPILED_HEADROOM)
+        done = 0
+        for chunk in self._score_plan(cache.num_tokens, len(token_ids)):
+            if is_cancelled is not None and is_cancelled():
+                raise CancelledError("The scoring was cancelled.")
+            ids = token_ids[done : done + chunk.num_tokens]
+            with self._lock:
+                runner = self._runner(cache, chunk.length, reserve, is_scoring=True)
+                self._call(runner, cache, ids)
+            yield runner.logits(cache, len(ids))
+            done += chunk.num_tokens
+            if progress is not None:
+                progress(done, len(token_ids))
+
     def _run(
         self,
         cache: KVCache,
@@ -225,7 +264,9 @@ class Executor:
         self._decoder = None
         self._runners.clear()
 
-    def _runner(self, cache: KVCache, length: int, reserve: int) -> StepRunner:
+    def _runner(
+        self, cache: KVCache, length: int, reserve: int, is_scoring: bool = False
+    ) -> StepRunner:
         """The runner of the step with `length` tokens, with room made in `cache`."""
         self.check_open()
         needed = cache.num_tokens + length
@@ -233,26 +274,29 @@ class Executor:
             self._make_compiled_room(cache, needed, reserve)
         elif needed > cache.length:
             cache.grow(self._bucket(needed), reserve)
-        runner = self._runners.get((length, cache.length))
+        is_scoring = is_scoring and length > 1
+        runner = self._runners.get((length, cache.length, is_scoring))
         if runner is None:
-            runner = self._new_runner(length, cache.length)
+            runner = self._new_runner(length, cache.length, is_scoring)
         return runner
 
-    def _new_runner(self, length: int, cache_length: int) -> StepRunner:
+    def _new_runner(
+        self, length: int, cache_length: int, is_scoring: bool
+    ) -> StepRunner:
         self._decoder = None
         if not self._compiled.is_patching:
             # Runners of other lengths resized the same compiled model.
-            others = [place for place in self._runners if place[0] == length]
-            for place in others:
-                del self._runners[place]
+            for place in tuple(self._runners):
+                if (place[0], place[2]) == (length, is_scoring):
+                    del self._runners[place]
         runner = StepRunner(
-            self._step(length, cache_length),
+            self._step(length, cache_length, is_scoring),
             cache_length,
             partial(self._compiled, tokens=cache_length),
             self.layout.states,
             self.pad_id,
         )
-        self._runners[length, cache_length] = runner
+        self._runners[length, cache_length, is_scoring] = runner
         return runner
 
     def _let_go(self) -> None:
@@ -296,8 +340,9 @@ class Executor:
     def _live_caches(self) -> list[KVCache]:
         return [cache for each in tuple(self._caches) if (cache := each()) is not None]
 
-    def _step(self, length: int, cache_length: int) -> Step:
-        steps = self.layout.decode if length == 1 else self._prefill
+    def _step(self, length: int, cache_length: int, is_scoring: bool = False) -> Step:
+        several = self.layout.verify if is_scoring else self._prefill
+        steps = self.layout.decode if length == 1 else several
         fitting = [
             step
             for step in steps
@@ -317,6 +362,15 @@ class Executor:
             if self.is_resizable or step.context == limit:
                 costs[step.length] = self._cost(step)
         most = limit or self.context_length  # without a cache nothing else limits
+        return plan_prefill(count, start, most, costs, can_pad=self.can_rewind)
+
+    def _score_plan(self, start: int, count: int) -> list[Chunk]:
+        limit = self._lengths[-1] if self.is_resizable else self._bucket(start + count)
+        costs = {1: _DECODE_COST}
+        for step in self.layout.verify:
+            if self.is_resizable or step.context == limit:
+                costs[step.length] = _DECODE_COST + _TOKEN_COST * step.length
+        most = limit or self.context_length
         return plan_prefill(count, start, most, costs, can_pad=self.can_rewind)
 
     def _cost(self, step: Step) -> float:

@@ -162,6 +162,17 @@ class StepRunner:
             raise ExecutionError(f"Signature {self.step.key!r} gives no logits.")
         return logits
 
+    def logits(self, cache: KVCache, num_tokens: int) -> npt.NDArray[np.float32]:
+        """Logits [num_tokens, vocab_size] after each token of the last run.
+
+        Only of steps that give logits for all their tokens.
+        """
+        if self._logits is None:
+            raise ExecutionError(f"Signature {self.step.key!r} gives no logits.")
+        array = cache.logits_buffer(self._logits.shape, self._logits.dtype).array
+        rows: npt.NDArray[np.float32] = array.reshape(-1, array.shape[-1])
+        return rows[:num_tokens]
+
     # Once per token, after the model has swept the CPU's caches: each function and
     # object that is touched here costs microseconds.
     def _run_one(self, cache: KVCache, token_id: int) -> _Binding:

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from litert_lm.generate.response import FinishInfo, FinishReason, SequenceOutput
 from litert_lm.generate.sequence import TokenSequence
 from litert_lm.generate.stream import OutputText
-from litert_lm.sampling.logprobs import Logprobs
+from litert_lm.generate.token_scores import TokenScore, TokenScorer
 from litert_lm.sampling.processors import LogitsPipeline
 from litert_lm.sampling.sampler import Sampler
+from litert_lm.sampling.selection import Logits
 
-__all__ = ["Decoding", "decode"]
+__all__ = ["Constraint", "Decoding", "decode"]
+
+
+class Constraint(Protocol):
+    """A language that the output is of, at some place in it."""
+
+    def apply(self, logits: Logits) -> None:
+        """Make the tokens that cannot follow impossible, in place."""
+
+    def accept(self, token_id: int) -> None:
+        """Go on behind a token."""
+
+    def forced_ids(self) -> list[int]:
+        """The only tokens that can follow, as far as that is known."""
+
+    def fork(self) -> Constraint:
+        """The same place, from which another answer goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,15 +42,21 @@ class Decoding:
         processors: changes to the logits before that.
         output: text and stops.
         max_new_tokens: tokens after which the answer is cut, >= 1.
-        logprobs: set when log-probabilities and ranks are wanted; they are those of the
-            model's own logits.
+        index: number of the answer among those of its request.
+        scorer: set when log-probabilities and ranks are wanted; they are those of the
+            model's own logits, masked by the constraint.
+        constraint: masks the logits before anything else.
+        is_text_wanted: False leaves the text out of the outputs.
     """
 
     sampler: Sampler
     processors: LogitsPipeline
     output: OutputText
     max_new_tokens: int
-    logprobs: Logprobs | None = None
+    index: int = 0
+    scorer: TokenScorer | None = None
+    constraint: Constraint | None = None
+    is_text_wanted: bool = True
 
 
 def decode(
@@ -42,39 +66,109 @@ def decode(
 
     The sequence is consistent after every chunk, so the iterator may be dropped.
     """
-    output, sampler = decoding.output, decoding.sampler
-    processors = decoding.processors or None  # no calls for nothing in every step
+    output, scorer, processors = decoding.output, decoding.scorer, decoding.processors
+    steps = _steps_of(sequence, decoding)
     ids: list[int] = []
     while True:
         if is_cancelled():
-            yield _last(output, len(ids), FinishReason.ABORTED)
+            yield _aborted(decoding, len(ids))
             return
-        logits = sequence.step()
-        token_id = sampler(logits if processors is None else processors(ids, logits))
+        token_id, logits = steps(ids)
         sequence.append(token_id)
         ids.append(token_id)
-        if processors is not None:
+        if processors:
             processors.accept(token_id)
         text, finish = output.push(token_id)
         if finish is None and len(ids) >= decoding.max_new_tokens:
             text += output.finish()
             finish = FinishInfo(len(ids), FinishReason.LENGTH)
-        logprobs: tuple[float, ...] = ()
-        ranks: tuple[int, ...] = ()
-        if decoding.logprobs is not None:
-            logprobs = (decoding.logprobs.token_logprob(logits, token_id),)
-            ranks = (decoding.logprobs.token_rank(logits, token_id),)
-        yield SequenceOutput(
-            text=text,
-            num_tokens=1,
-            token_ids=(token_id,),
-            logprobs=logprobs,
-            ranks=ranks,
-            finish_info=finish,
-        )
+        score = None
+        if scorer is not None and logits is not None:
+            score = scorer(logits, token_id)
+        yield _output(decoding, token_id, text, score, finish)
         if finish is not None:
             return
 
 
-def _last(output: OutputText, count: int, reason: FinishReason) -> SequenceOutput:
-    return SequenceOutput(text=output.finish(), finish_info=FinishInfo(count, reason))
+_Steps = Callable[[list[int]], tuple[int, Logits | None]]
+"""Takes the ids so far; the next token and the logits it was drawn from."""
+
+
+def _steps_of(sequence: TokenSequence, decoding: Decoding) -> _Steps:
+    if decoding.constraint is not None:
+        return _ConstrainedSteps(sequence, decoding, decoding.constraint)
+    sampler, processors = decoding.sampler, decoding.processors
+
+    def plain(ids: list[int]) -> tuple[int, Logits | None]:
+        logits = sequence.step()
+        return sampler(logits), logits
+
+    def processed(ids: list[int]) -> tuple[int, Logits | None]:
+        logits = sequence.step()
+        return sampler(processors(ids, logits)), logits
+
+    return processed if processors else plain
+
+
+class _ConstrainedSteps:
+    """Tokens of a language.
+
+    Those that it forces are taken without a step of the model, so that the next one
+    stores several entries at once. Processors may prefer other tokens for the same
+    text; with them every token is drawn.
+    """
+
+    def __init__(
+        self, sequence: TokenSequence, decoding: Decoding, constraint: Constraint
+    ) -> None:
+        self._sequence = sequence
+        self._constraint = constraint
+        self._sampler = decoding.sampler
+        self._processors = decoding.processors or None
+        self._is_scored = decoding.scorer is not None
+        self._forced: list[int] = []
+
+    def __call__(self, ids: list[int]) -> tuple[int, Logits | None]:
+        if not self._forced and self._processors is None:
+            self._forced = self._constraint.forced_ids()
+        forced = self._forced.pop(0) if self._forced else None
+        if forced is not None and not self._is_scored:
+            self._constraint.accept(forced)
+            return forced, None
+        logits = self._sequence.step()
+        self._constraint.apply(logits)
+        token_id = self._drawn(ids, logits) if forced is None else forced
+        self._constraint.accept(token_id)
+        return token_id, logits
+
+    def _drawn(self, ids: list[int], logits: Logits) -> int:
+        processors = self._processors
+        return self._sampler(logits if processors is None else processors(ids, logits))
+
+
+def _output(
+    decoding: Decoding,
+    token_id: int,
+    text: str,
+    score: TokenScore | None,
+    finish: FinishInfo | None,
+) -> SequenceOutput:
+    return SequenceOutput(
+        index=decoding.index,
+        text=text if decoding.is_text_wanted else "",
+        num_tokens=1,
+        token_ids=(token_id,),
+        logprobs=() if score is None else (score.logprob,),
+        ranks=() if score is None else (score.rank,),
+        candidate_tokens=() if score is None else (score.candidates,),
+        finish_info=finish,
+    )
+
+
+def _aborted(decoding: Decoding, count: int) -> SequenceOutput:
+    text = decoding.output.finish()
+    return SequenceOutput(
+        index=decoding.index,
+        text=text if decoding.is_text_wanted else "",
+        finish_info=FinishInfo(count, FinishReason.ABORTED),
+    )

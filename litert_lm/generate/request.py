@@ -5,24 +5,30 @@ Field names, ranges and defaults are those of the vLLM Generate schema; None is 
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from itertools import islice
+from typing import Any
 
-from litert_lm.config import check_count, check_flag, check_number
 from litert_lm.errors import InvalidArgumentError, shown
+from litert_lm.generate.request_checks import check_values
+from litert_lm.generate.request_values import (
+    Candidates,
+    Prompt,
+    as_bias,
+    as_candidates,
+    as_constraint,
+    as_prompt,
+    as_tuple,
+)
+from litert_lm.sampling.constraint_spec import CONSTRAINT_KINDS, ConstraintSpec
 
-__all__ = ["DEFAULT_MAX_NEW_TOKENS", "GenerateRequest", "Prompt"]
+__all__ = ["Candidates", "GenerateRequest", "Prompt"]
 
-Prompt = str | Sequence[int]
-
-DEFAULT_MAX_NEW_TOKENS = 20  # StoppingCriteria.max_new_tokens when unset
-MAX_TEMPERATURE = 2.0
-# A set has no order, and a mapping is rarely meant.
-_NO_LISTS = (str, bytes, bytearray, Set, Mapping)
-_MAX_ITEMS = 1 << 22  # of a list; no context holds as many tokens
+_LISTS = (
+    ("stop_token_ids", int),
+    ("stop_strings", str),
+    ("allowed_token_ids", int),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,33 +37,79 @@ class GenerateRequest:
 
     Attributes:
         prompt: text, or token ids that are used verbatim.
+        request_id: the caller's name for it; need not be unique.
+        model: the name of the model, "" for the one there is; servers check it.
         temperature: divides the logits, 0..2; 0 is greedy.
+        num_sequences: independent answers, 1..16384; more than 1 need a temperature.
         top_k: keep the k most likely tokens; 0 keeps all.
         top_p: keep the smallest set with this probability, above 0 and up to 1.
         min_p: drop tokens less likely than min_p times the likeliest, 0..1.
-        seed: start of the random sequence, any int64; -1 counts as unset.
+        seed: start of the random sequence, any int64; -1 counts as unset. Answer i of
+            several starts at seed + i.
+        presence_penalty: taken once from the logit of a generated token, -2..2.
+        frequency_penalty: taken as often as the token was generated, -2..2.
+        repetition_penalty: divides positive and multiplies negative logits of tokens
+            of the prompt and the answer, above 0; 1 is off.
+        logit_bias: (token id, number added to its logit).
+        allowed_token_ids: no other token is generated; empty allows all.
+        constraint: structured output, from json, json_object, regex, choice, grammar
+            or structural_tag.
         max_new_tokens: most tokens to generate, >= 1.
         min_new_tokens: no stop before this many tokens.
         stop_token_ids: ids that end generation, beside the bundle's.
         stop_strings: texts that end generation.
         include_stop_strings: keep the stop in the text.
         ignore_eos: the bundle's stop sequences do not end generation.
+        prompt_token_ids, output_token_ids: return ids over the wire; Python always
+            gets them.
+        prompt_logprobs: return log-probability and rank of each token of the prompt.
+            The whole prompt is computed then, nothing is taken from the prefix cache.
+        prompt_candidates: other tokens to return at each of these positions: how
+            many of the likeliest, or which ids, or "all".
+        output_text: return text; stop strings work without it too.
         output_logprobs: return log-probability and rank of each token.
+        output_candidates: as prompt_candidates, for the answer.
+        bypass_prefix_cache: take nothing from the prefix cache.
+        cache_salt: prompts of other salts share nothing in the prefix cache.
+        kv_transfer_params: exports or imports the KV state of the prompt.
+        truncate_prompt_tokens: keep only so many tokens of the prompt, the last ones;
+            0 keeps all.
+        priority: lower runs earlier, any int32.
     """
 
     prompt: Prompt
+    request_id: str = ""
+    model: str = ""
     temperature: float | None = None
+    num_sequences: int = 1
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
     seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    allowed_token_ids: tuple[int, ...] = ()
+    constraint: ConstraintSpec | None = None
     max_new_tokens: int | None = None
     min_new_tokens: int | None = None
     stop_token_ids: tuple[int, ...] = ()
     stop_strings: tuple[str, ...] = ()
     include_stop_strings: bool = False
     ignore_eos: bool = False
+    prompt_token_ids: bool = False
+    prompt_logprobs: bool = False
+    prompt_candidates: Candidates | None = None
+    output_text: bool = True
+    output_token_ids: bool = False
     output_logprobs: bool = False
+    output_candidates: Candidates | None = None
+    bypass_prefix_cache: bool = False
+    cache_salt: str = ""
+    kv_transfer_params: Mapping[str, Any] | None = None
+    truncate_prompt_tokens: int | None = None
+    priority: int = 0
 
     @classmethod
     def from_options(
@@ -65,11 +117,17 @@ class GenerateRequest:
     ) -> GenerateRequest:
         """A request from keyword arguments, where None means unset.
 
+        Args:
+            prompt: text or token ids.
+            options: fields by name; instead of `constraint` the schema's json (also as
+                a mapping), json_object, regex, choice, grammar or structural_tag.
+
         Raises:
             TypeError: an option that does not exist.
             InvalidArgumentError: a value of a wrong type or out of range.
         """
-        known = {item.name for item in fields(cls)} - {"prompt"}
+        known = {item.name for item in fields(cls)} - {"prompt", "constraint"}
+        known.update(CONSTRAINT_KINDS)
         unknown = sorted(set(options) - known)
         if unknown:
             raise TypeError(
@@ -77,93 +135,35 @@ class GenerateRequest:
                 f"it has {', '.join(sorted(known))}."
             )
         given = {name: value for name, value in options.items() if value is not None}
-        for name, kind in (("stop_token_ids", int), ("stop_strings", str)):
-            if name in given:
-                given[name] = _as_tuple(name, given[name], kind)
-        return cls(prompt=_checked_prompt(prompt), **given)  # type: ignore[arg-type]
+        return cls(prompt=as_prompt(prompt), **_plain_values(given))
 
     def __post_init__(self) -> None:
-        check_number("temperature", self.temperature, 0.0, MAX_TEMPERATURE)
-        check_count("top_k", self.top_k, minimum=0)
-        check_number("top_p", self.top_p, math.nextafter(0.0, 1.0), 1.0)
-        check_number("min_p", self.min_p, 0.0, 1.0)
-        check_count("seed", self.seed)
-        check_count("max_new_tokens", self.max_new_tokens, minimum=1)
-        check_count("min_new_tokens", self.min_new_tokens, minimum=0)
-        for name in ("include_stop_strings", "ignore_eos", "output_logprobs"):
-            check_flag(name, getattr(self, name))
-        if "" in self.stop_strings:
-            raise InvalidArgumentError(
-                "stop_strings holds an empty string, which would stop at once; "
-                "leave it out."
-            )
-        self._check_limits()
+        check_values(self)
 
-    def _check_limits(self) -> None:
-        limit, minimum = self.max_new_tokens, self.min_new_tokens
-        if limit is not None and minimum is not None and minimum > limit:
-            raise InvalidArgumentError(
-                f"min_new_tokens is {minimum}, more than max_new_tokens, {limit}."
-            )
-
-    def check_vocabulary(self, vocab_size: int) -> None:
-        """Raise InvalidArgumentError for an id that the model does not have."""
-        prompt = () if isinstance(self.prompt, str) else self.prompt
-        for name, ids in (("prompt", prompt), ("stop_token_ids", self.stop_token_ids)):
-            wrong = next((i for i in ids if not 0 <= i < vocab_size), None)
-            if wrong is not None:
-                raise InvalidArgumentError(
-                    f"{name} holds token id {shown(wrong)}; this model has ids 0 to "
-                    f"{vocab_size - 1}."
-                )
+    def truncated(self, prompt_ids: list[int]) -> list[int]:
+        """The end of the prompt that `truncate_prompt_tokens` keeps."""
+        return prompt_ids[-(self.truncate_prompt_tokens or 0) :]
 
 
-def _checked_prompt(prompt: object) -> Prompt:
-    if isinstance(prompt, str):
-        return prompt
-    if isinstance(prompt, bytes | bytearray) or not isinstance(prompt, Iterable):
+def _plain_values(given: dict[str, object]) -> dict[str, Any]:
+    """Options as fields."""
+    values = {k: value for k, value in given.items() if k not in CONSTRAINT_KINDS}
+    for name, kind in _LISTS:
+        if name in values:
+            values[name] = as_tuple(name, values[name], kind)
+    for name in ("prompt_candidates", "output_candidates"):
+        if name in values:
+            values[name] = as_candidates(name, values[name])
+    if "logit_bias" in values:
+        values["logit_bias"] = as_bias(values["logit_bias"])
+    if "kv_transfer_params" in values:
+        _check_mapping("kv_transfer_params", values["kv_transfer_params"])
+    values["constraint"] = as_constraint(given)
+    return values
+
+
+def _check_mapping(name: str, value: object) -> None:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InvalidArgumentError(
-            f"prompt must be text or token ids, got {type(prompt).__name__}."
+            f"{name} must map names to values, got {shown(value)}."
         )
-    ids = _as_tuple("prompt", prompt, int)
-    if not ids:
-        raise InvalidArgumentError("prompt holds no token ids; give at least one.")
-    return ids  # type: ignore[return-value]
-
-
-def _as_tuple(name: str, values: object, kind: type) -> tuple[object, ...]:
-    if isinstance(values, _NO_LISTS) or not isinstance(values, Iterable):
-        raise InvalidArgumentError(
-            f"{name} must be a list of {kind.__name__}, got {shown(values)}."
-        )
-    return tuple(_plain(name, item, kind) for item in _items(name, values))
-
-
-def _items(name: str, values: Iterable[object]) -> tuple[object, ...]:
-    try:
-        items = tuple(islice(values, _MAX_ITEMS + 1))
-    except TypeError as error:  # an array without dimensions
-        raise InvalidArgumentError(
-            f"{name} must be a list, got {shown(values)}."
-        ) from error
-    if len(items) > _MAX_ITEMS:
-        raise InvalidArgumentError(f"{name} has more than {_MAX_ITEMS} items.")
-    return items
-
-
-def _plain(name: str, item: object, kind: type) -> object:
-    """The item as a plain str or int; numpy's integers are taken."""
-    if isinstance(item, kind) and not isinstance(item, bool):
-        return item
-    try:
-        if kind is int and not isinstance(item, bool):
-            return operator.index(item)  # type: ignore[arg-type]
-    except Exception as error:  # a class of the caller's decides which
-        raise _wrong_item(name, item, kind) from error
-    raise _wrong_item(name, item, kind)
-
-
-def _wrong_item(name: str, item: object, kind: type) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"{name} must hold {kind.__name__} values, got {shown(item)}."
-    )

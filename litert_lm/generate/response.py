@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 __all__ = [
     "CandidateToken",
@@ -48,14 +49,17 @@ class PromptInfo:
     Attributes:
         num_prompt_tokens: tokens of this call's prompt, BOS and affixes included.
         token_ids: their ids.
-        logprobs, ranks, candidate_tokens: one entry per token, when asked for.
+        logprobs, ranks, candidate_tokens: one entry per token, when asked for. The
+            first token of a context has 0.0, rank 0 and no candidates.
+        num_cached_tokens: how many of them the prefix cache held.
     """
 
     num_prompt_tokens: int
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     ranks: tuple[int, ...] = ()
-    candidate_tokens: tuple[tuple[CandidateToken, ...], ...] = ()
+    candidate_tokens: tuple[Sequence[CandidateToken], ...] = ()
+    num_cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ class FinishInfo:
         num_output_tokens: all generated tokens, those of the stop included.
         finish_reason: LENGTH, STOP or ABORTED.
         stop_token_id, eos_token_id, stop_string: exactly one is set after STOP.
+        kv_transfer_params: what imports the exported KV state, where that was asked
+            for.
     """
 
     num_output_tokens: int
@@ -73,6 +79,7 @@ class FinishInfo:
     stop_token_id: int | None = None
     eos_token_id: int | None = None
     stop_string: str | None = None
+    kv_transfer_params: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,7 @@ class SequenceOutput:
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     ranks: tuple[int, ...] = ()
-    candidate_tokens: tuple[tuple[CandidateToken, ...], ...] = ()
+    candidate_tokens: tuple[Sequence[CandidateToken], ...] = ()
     finish_info: FinishInfo | None = None
 
 

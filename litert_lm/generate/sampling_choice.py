@@ -12,9 +12,9 @@ from litert_lm.errors import InvalidArgumentError, shown
 from litert_lm.generate.request import GenerateRequest
 from litert_lm.sampling.sampler import is_greedy
 
-__all__ = ["SamplingChoice", "make_rng", "session_choice"]
+__all__ = ["UNSET_SEED", "SamplingChoice", "make_rng", "session_choice"]
 
-_UNSET_SEED = -1
+UNSET_SEED = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +84,6 @@ def _bundle_choice(defaults: SamplerDefaults | None) -> SamplingChoice:
 def make_rng(*seeds: int | None) -> np.random.Generator:
     """A generator from the first seed that is set, else from the system's entropy."""
     for seed in seeds:
-        if seed is not None and seed != _UNSET_SEED:
+        if seed is not None:
             return np.random.default_rng(seed % (1 << 64))
     return np.random.default_rng()

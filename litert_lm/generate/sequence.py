@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from litert_lm.errors import CancelledError, ContextFullError
 from litert_lm.executor.executor import Executor
+from litert_lm.generate.prefix_cache import PrefixCache, PrefixUse
+from litert_lm.generate.prefix_chain import PrefixChain
 
 __all__ = ["TokenSequence"]
+
+_DEFAULT_USE = PrefixUse()
 
 
 class TokenSequence:
@@ -19,23 +23,38 @@ class TokenSequence:
     The last id stays pending: the next decode step stores its entry and gives the
     logits after it.
 
+    Args:
+        executor: runs the model.
+        prefix_cache: where prompts look for entries that others stored, or None.
+
     Attributes:
         token_ids: all ids so far, prompt and answers.
     """
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(
+        self, executor: Executor, prefix_cache: PrefixCache | None = None
+    ) -> None:
         self.token_ids: list[int] = []
         self._executor = executor
         self._cache = executor.new_cache()
+        self._chain = PrefixChain(executor, prefix_cache)
 
     def extend(
         self,
         token_ids: Iterable[int],
         *,
+        reuse: PrefixUse = _DEFAULT_USE,
         is_cancelled: Callable[[], bool] | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> None:
+    ) -> int:
         """Append ids and store all entries but the last one's.
+
+        Args:
+            reuse: how the prefix cache is used.
+            is_cancelled, progress: as in Executor.prefill.
+
+        Returns:
+            How many entries came from the prefix cache.
 
         Raises:
             CancelledError: asked for by `is_cancelled`.
@@ -46,13 +65,47 @@ class TokenSequence:
         try:
             self.token_ids.extend(token_ids)
             pending = self.token_ids[self._cache.num_tokens : -1]
-            if pending:
-                self._executor.prefill(
-                    self._cache, pending, is_cancelled=is_cancelled, progress=progress
-                )
+            if not pending:
+                return 0
+            return self._chain.prefill(
+                self._cache,
+                pending,
+                reuse,
+                is_cancelled=is_cancelled,
+                progress=progress,
+            )
         except BaseException as error:
             if not isinstance(error, CancelledError) or not self._executor.can_rewind:
                 self._drop_entries()
+            self.rewind(before)
+            raise
+
+    def extend_scored(
+        self,
+        token_ids: Iterable[int],
+        *,
+        is_cancelled: Callable[[], bool] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Append ids like `extend`, with the logits that speak of them.
+
+        The prefix cache is not used: it holds no logits.
+
+        Yields:
+            Logits [num_tokens, vocab_size], in all a row for every id but the first of
+            an empty sequence. Each array holds until the next is asked for.
+        """
+        if self.token_ids and len(self.token_ids) - self._cache.num_tokens != 1:
+            self._leave_one_pending()
+        before = len(self.token_ids)
+        try:
+            self.token_ids.extend(token_ids)
+            pending = self.token_ids[self._cache.num_tokens : -1]
+            yield from self._executor.score(
+                self._cache, pending, is_cancelled=is_cancelled, progress=progress
+            )
+        except BaseException:
+            self._drop_entries()
             self.rewind(before)
             raise
 
@@ -75,25 +128,39 @@ class TokenSequence:
     def rewind(self, num_tokens: int) -> None:
         """Forget all ids after the first `num_tokens`.
 
-        Recurrent states cannot go back; they are built again by the next call.
+        Recurrent states and rings cannot go back; the next call builds them again, in
+        calls of other lengths maybe, so that logits can differ in their last bits.
         """
         del self.token_ids[num_tokens:]
         if self._cache.num_tokens <= num_tokens:
             return
-        if self._executor.can_rewind:
+        if self._executor.can_rewind and num_tokens:
+            self._chain.rewind(num_tokens)
             self._cache.rewind(num_tokens)
         else:
-            self._cache.clear()
+            self._start_anew()
 
     def fork(self) -> TokenSequence:
         """A sequence of its own with the same ids and entries, bit for bit."""
         copy = TokenSequence(self._executor)
         copy.token_ids = list(self.token_ids)
         copy._cache.copy_from(self._cache)
+        copy._chain = self._chain.fork()
         return copy
+
+    def close(self) -> None:
+        """Forget everything; what the prefix cache may keep goes there."""
+        self.token_ids = []
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        """Have the next call store all entries anew, as the first one did."""
+        self._chain.close()
+        self._cache = self._executor.new_cache()
 
     def _drop_entries(self) -> None:
         """Have the next call store all entries anew: a call was left in its middle."""
+        self._chain.drop()
         self._cache = self._executor.new_cache()
 
     def _leave_one_pending(self) -> None:

@@ -32,12 +32,6 @@ class Stops:
     include: bool = False
     min_new_tokens: int = 0
 
-    @property
-    def single_ids(self) -> frozenset[int]:
-        """Ids that end generation alone."""
-        alone = {sequence[0] for sequence in self.sequences if len(sequence) == 1}
-        return frozenset(alone | set(self.token_ids))
-
 
 class OutputText:
     """Text of one answer as its tokens come."""

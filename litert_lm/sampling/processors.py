@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
+from litert_lm.sampling.penalties import Penalties
 from litert_lm.sampling.selection import IdArray, Logits
 
 __all__ = ["LogitsPipeline", "LogitsProcessor", "make_processors"]
+
+_LARGEST = np.finfo(np.float32).max
 
 
 class LogitsProcessor(Protocol):
@@ -46,6 +49,32 @@ class _SuppressIds(_Stateless):
 
     def __call__(self, output_ids: Sequence[int], logits: Logits) -> Logits:
         logits[self._ids] = -np.inf
+        return logits
+
+
+class _AllowIds(_Stateless):
+    """Makes all other tokens impossible."""
+
+    def __init__(self, ids: IdArray, vocab_size: int) -> None:
+        self._others = np.ones(vocab_size, bool)
+        self._others[ids] = False
+
+    def __call__(self, output_ids: Sequence[int], logits: Logits) -> Logits:
+        logits[self._others] = -np.inf
+        return logits
+
+
+class _Bias(_Stateless):
+    """Adds to logits; a token that is impossible stays so."""
+
+    def __init__(self, ids: IdArray, biases: Sequence[float]) -> None:
+        self._ids = ids
+        self._biases = np.array(biases, np.float32)
+
+    def __call__(self, output_ids: Sequence[int], logits: Logits) -> Logits:
+        with np.errstate(over="ignore"):
+            biased = logits[self._ids] + self._biases
+        logits[self._ids] = np.minimum(biased, _LARGEST)
         return logits
 
 
@@ -103,25 +132,41 @@ def make_processors(
     *,
     vocab_size: int,
     suppressed_ids: Iterable[int] = (),
+    allowed_ids: Iterable[int] = (),
     stop_ids: Iterable[int] = (),
     min_new_tokens: int = 0,
+    bias: Mapping[int, float] | None = None,
+    penalties: Penalties | None = None,
 ) -> LogitsPipeline:
-    """A pipeline of the processors that are switched on.
+    """A pipeline of the processors that are switched on, in the order of vLLM.
+
+    Masks come first, so that no bias lifts a masked token; then bias, then penalties.
 
     Args:
         vocab_size: length of the logits. Ids beyond it are left out: the model cannot
             generate them.
         suppressed_ids: tokens that are never generated.
+        allowed_ids: the only tokens that are; none at all is off.
         stop_ids: tokens that are not generated among the first `min_new_tokens`.
         min_new_tokens: 0 is off.
+        bias: token id -> number added to its logit.
+        penalties: of tokens that were there before.
     """
     processors: list[LogitsProcessor] = []
-    stops = _ids_below(vocab_size, stop_ids)
-    if min_new_tokens > 0 and stops.size:
-        processors.append(_MinNewTokens(stops, min_new_tokens))
     suppressed = _ids_below(vocab_size, suppressed_ids)
     if suppressed.size:
         processors.append(_SuppressIds(suppressed))
+    allowed = _ids_below(vocab_size, allowed_ids)
+    if allowed.size:
+        processors.append(_AllowIds(allowed, vocab_size))
+    stops = _ids_below(vocab_size, stop_ids)
+    if min_new_tokens > 0 and stops.size:
+        processors.append(_MinNewTokens(stops, min_new_tokens))
+    if bias:
+        ids = _ids_below(vocab_size, bias)
+        processors.append(_Bias(ids, [bias[int(i)] for i in ids]))
+    if penalties is not None:
+        processors.append(penalties)
     return LogitsPipeline(processors)
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from litert_lm.errors import ExecutionError
+from litert_lm.errors import ExecutionError, NoTokenLeftError
 
 __all__ = ["FloatArray", "IdArray", "Logits", "checked_peak", "largest_ids"]
 
@@ -21,18 +21,28 @@ _MAX_ROWS = 128
 
 
 def checked_peak(logits: Logits) -> float:
-    """The largest logit; ExecutionError when some are NaN or all are -inf."""
+    """The largest logit.
+
+    Raises:
+        NoTokenLeftError: all are -inf.
+        ExecutionError: some are NaN or inf.
+    """
     # A NaN anywhere makes the maximum NaN.
     peak = float(logits.max(initial=-math.inf))
     if math.isfinite(peak):
         return peak
+    if peak == -math.inf:
+        raise NoTokenLeftError(
+            f"No token can be chosen: all {logits.size} logits are -inf. Loosen what "
+            "forbids tokens: allowed_token_ids, min_new_tokens, structured output."
+        )
     if math.isnan(peak):
         what = f"{np.count_nonzero(np.isnan(logits))} of {logits.size} are NaN"
     else:
         what = f"the largest of {logits.size} is {peak}"
     raise ExecutionError(
-        f"No token can be chosen: {what} among the logits. If constraints forbid every "
-        f"token, loosen them; otherwise the model file or its weight cache is damaged."
+        f"No token can be chosen: {what} among the logits. The model file or its "
+        "weight cache is damaged; fetch the model again."
     )
 
 

@@ -1,0 +1,95 @@
+"""Requests that have no session: each runs in a context of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+
+from litert_lm.bundle.metadata import ModelConfig
+from litert_lm.config import GenerateLimits
+from litert_lm.executor.executor import Executor
+from litert_lm.generate.answers import Answers
+from litert_lm.generate.chunk_iterator import ChunkIterator
+from litert_lm.generate.prefix_cache import PrefixCache
+from litert_lm.generate.prompt import PromptAssembler, Turn
+from litert_lm.generate.request import GenerateRequest
+from litert_lm.generate.response import GenerateResponse
+from litert_lm.generate.running import AdmittedRequest, Place, RequestRunner
+from litert_lm.generate.scheduler import Scheduler
+from litert_lm.generate.sequence import TokenSequence
+from litert_lm.tokenizer import Tokenizer
+
+__all__ = ["EngineRequests"]
+
+
+class EngineRequests:
+    """Runs the stateless requests to one engine, from any number of threads.
+
+    Args:
+        executor: of the model.
+        tokenizer, config: of the same bundle.
+        limits: what requests may ask for.
+        scheduler: says when a request may run.
+        prefix_cache: where prompts look for what others stored.
+
+    Attributes:
+        runner: runs requests, also those of sessions.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        tokenizer: Tokenizer,
+        config: ModelConfig,
+        *,
+        limits: GenerateLimits,
+        scheduler: Scheduler,
+        prefix_cache: PrefixCache,
+    ) -> None:
+        self.runner = RequestRunner(
+            executor, tokenizer, config, limits=limits, scheduler=scheduler
+        )
+        self._executor = executor
+        self._prefix_cache = prefix_cache
+        self._assembler = PromptAssembler(config, tokenizer, apply_template=False)
+        self._answers = Answers(
+            config,
+            tokenizer,
+            executor.vocab_size,
+            sampler_config=None,
+            max_output_tokens=None,
+            default_max_new_tokens=limits.default_max_new_tokens,
+        )
+
+    def stream(self, request: GenerateRequest) -> ChunkIterator[GenerateResponse]:
+        """The chunks of a request's answers; the request is checked at once."""
+        admitted = self.runner.admit(request, self._answers)
+        ids = self._prompt_ids(request)
+        self.runner.check_prompt(admitted, ids, num_used=0)
+        cancelled = threading.Event()
+
+        def cancel() -> None:
+            cancelled.set()
+            self.runner.scheduler.wake()
+
+        return ChunkIterator(self._run(admitted, ids, cancelled.is_set), cancel)
+
+    def _run(
+        self,
+        admitted: AdmittedRequest,
+        ids: list[int],
+        is_cancelled: Callable[[], bool],
+    ) -> Generator[GenerateResponse, None, None]:
+        sequence = TokenSequence(self._executor, self._prefix_cache)
+        try:
+            place = Place(sequence=sequence, is_cancelled=is_cancelled)
+            yield from self.runner.run(admitted, ids, place)
+        finally:
+            sequence.close()
+
+    def _prompt_ids(self, request: GenerateRequest) -> list[int]:
+        if isinstance(request.prompt, str):
+            ids = self._assembler.prompt_ids([request.prompt], Turn.FRESH)
+        else:
+            ids = list(request.prompt)
+        return request.truncated(ids)
