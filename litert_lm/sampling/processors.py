@@ -117,6 +117,10 @@ class LogitsPipeline:
             processed = processor(output_ids, processed)
         return processed
 
+    def followed_by(self, processors: Sequence[LogitsProcessor]) -> LogitsPipeline:
+        """A pipeline of these processors and, behind them, further ones."""
+        return LogitsPipeline([*self._processors, *processors])
+
     def accept(self, token_id: int) -> None:
         """Tell every processor that `token_id` was generated."""
         for processor in self._processors:
