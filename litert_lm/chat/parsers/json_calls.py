@@ -53,9 +53,8 @@ def _decode(text: str, position: int) -> tuple[Any, int]:
     try:
         return _DECODER.raw_decode(text, position)
     except json.JSONDecodeError as error:
-        raise CallSyntaxError(
-            f"no JSON at character {error.pos}, {shorten(text[error.pos : error.pos + 60])}."
-        ) from error
+        rest = shorten(text[error.pos : error.pos + 60])
+        raise CallSyntaxError(f"no JSON at character {error.pos}, {rest}.") from error
     except RecursionError as error:
         raise CallSyntaxError("arguments are nested too deep.") from error
     except ValueError as error:
