@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from litert_lm.executor.kv_cache import KVCache, entries, is_cut
+from litert_lm.executor.kv_cache import CacheMemory, KVCache, entries, is_cut
 from litert_lm.executor.layout import State, state_shape
 
-__all__ = ["Entries"]
+__all__ = ["Entries", "tokens_nbytes"]
 
 _ALIGNMENT = 64  # bytes; copies of aligned rows are the fastest
 
@@ -20,12 +21,23 @@ class Entries:
     """The states' arrays, without what binds a cache to a model.
 
     Attributes:
+        first: position of the token that the first entries are of.
         nbytes: memory that they keep.
+        memory: of a cache, where it was taken as it was.
     """
 
-    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], nbytes: int) -> None:
+    def __init__(
+        self,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        *,
+        first: int,
+        nbytes: int,
+        memory: CacheMemory | None = None,
+    ) -> None:
         self._arrays = arrays
+        self.first = first
         self.nbytes = nbytes
+        self.memory = memory
 
     @classmethod
     def copied(cls, cache: KVCache, begin: int, end: int, *, whole: bool) -> Entries:
@@ -39,12 +51,18 @@ class Entries:
         for state in states:
             part = entries(state, begin, end) if is_cut(state) else ()
             arrays[state.name][...] = cache.array(state.name)[part]
-        return cls(arrays, nbytes)
+        return cls(arrays, first=begin, nbytes=nbytes)
 
     @classmethod
     def taken(cls, cache: KVCache) -> Entries:
-        """The memory of a cache that is used no more; its first entry is the first."""
-        return cls({name: cache.array(name) for name in cache.states}, cache.nbytes)
+        """The memory of a cache without doubled states, which is as new then."""
+        states, memory = cache.states, cache.release()
+        arrays = {name: memory.array(state) for name, state in states.items()}
+        return cls(arrays, first=0, nbytes=memory.nbytes, memory=memory)
+
+    def shared(self) -> Entries:
+        """The same memory for somebody who goes no later than its keeper."""
+        return Entries(self._arrays, first=self.first, nbytes=0)
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """The array of a state."""
@@ -68,3 +86,21 @@ def _arrays(
             states, shapes, sizes, starts.tolist(), strict=False
         )
     }, block.nbytes
+
+
+def tokens_nbytes(
+    states: Sequence[State], num_tokens: int, *, whole: bool = True
+) -> int:
+    """Bytes that the entries of so many tokens take.
+
+    Args:
+        whole: count the states that are not cut, too.
+    """
+    total = 0
+    for state in states:
+        nbytes = math.prod(state.shape) * state.dtype.itemsize
+        if is_cut(state):
+            total += nbytes // max(1, state.shape[state.axis or 0]) * num_tokens
+        elif whole:
+            total += nbytes
+    return total

@@ -11,6 +11,7 @@ import contextlib
 import mmap
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ from litert_lm.executor.layout import State, state_shape
 from litert_lm.executor.runtime import ALIGNMENT
 from litert_lm.executor.tensors import TensorBuffer, allocate
 
-__all__ = ["KVCache", "StateArrays", "entries", "is_cut"]
+__all__ = ["CacheMemory", "KVCache", "StateArrays", "entries", "is_cut"]
 
 _HUGE_PAGE = 2 << 20  # bytes, the size of Linux' transparent huge pages
 
@@ -31,6 +32,30 @@ class StateArrays(Protocol):
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """The array of a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMemory:
+    """Memory of a cache, with its entries.
+
+    Attributes:
+        slots: the bytes of each state, and which of its buffers they are.
+        length: entries that the arrays had room for.
+        reserved: entries that there is room for.
+    """
+
+    slots: Mapping[tuple[str, int], npt.NDArray[np.uint8]]
+    length: int
+    reserved: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, in use or not."""
+        return sum(slot.nbytes for slot in self.slots.values())
+
+    def array(self, state: State) -> npt.NDArray[Any]:
+        """The array of a state that is not doubled."""
+        return _view(self.slots[state.name, 0], state, self.length)
 
 
 class KVCache:
@@ -125,6 +150,30 @@ class KVCache:
             part = _kept(state, other.num_tokens)
             self.array(name)[part] = other.array(name)[part]
         self.num_tokens = other.num_tokens
+
+    def release(self) -> CacheMemory:
+        """Give the memory away; the cache is as new then."""
+        memory = CacheMemory(self._slots, self.length, self.reserved)
+        self.num_tokens, self.length, self.reserved, self.turn = 0, -1, -1, 0
+        self._slots, self._buffers = {}, {}
+        self.bindings.clear()
+        return memory
+
+    def adopt(self, memory: CacheMemory, num_tokens: int, length: int) -> None:
+        """Take over the first entries of a cache of the same model, without a copy.
+
+        Only for a new cache without doubled states.
+
+        Args:
+            memory: what `release` gave, used by nobody else.
+            num_tokens: entries to keep.
+            length: of the arrays, at most ``memory.reserved``.
+        """
+        self._slots, self.reserved = dict(memory.slots), memory.reserved
+        self.length, self.num_tokens = length, num_tokens
+        self._bind(memory.length)
+        if length != memory.length:
+            self._spread(length)
 
     def put(
         self, source: StateArrays, first: int, begin: int, end: int, *, whole: bool

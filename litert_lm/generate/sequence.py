@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -37,7 +38,10 @@ class TokenSequence:
         self.token_ids: list[int] = []
         self._executor = executor
         self._cache = executor.new_cache()
+        self._prefix_cache = prefix_cache
         self._chain = PrefixChain(executor, prefix_cache)
+        finalizer = weakref.finalize(self, self._chain.close, may_wait=False)
+        finalizer.atexit = False
 
     def extend(
         self,
@@ -142,10 +146,10 @@ class TokenSequence:
 
     def fork(self) -> TokenSequence:
         """A sequence of its own with the same ids and entries, bit for bit."""
-        copy = TokenSequence(self._executor)
+        copy = TokenSequence(self._executor, self._prefix_cache)
         copy.token_ids = list(self.token_ids)
         copy._cache.copy_from(self._cache)
-        copy._chain = self._chain.fork()
+        copy._chain.follow(self._chain)
         return copy
 
     def close(self) -> None:

@@ -1,0 +1,352 @@
+"""KV prefixes that sequences share: what one stored, others need not compute again.
+
+A prefix is known by the calls that computed it: their lengths, how long the cache's
+arrays were, and their tokens. A prompt takes over the longest known beginning of the
+calls that it would make itself, so that not one bit differs from a run without this.
+
+While the sequence that stored a prefix lives, others copy from its cache, and the
+prefix takes no memory of its own. When the sequence ends, its memory is handed over,
+or what is to be kept of it is copied.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from litert_lm.executor.entries import Entries, tokens_nbytes
+from litert_lm.executor.executor import Executor
+from litert_lm.executor.kv_cache import KVCache
+from litert_lm.executor.plan import PrefillPlan
+from litert_lm.generate.prefix_block import Piece, PrefixBlock
+
+__all__ = ["PrefixCache", "PrefixCounts", "PrefixUse"]
+
+_MIN_TOKENS = 16  # a shorter prefix is computed about as fast as it is kept
+_MAX_WASTE = 2  # memory handed over, against what is needed of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixUse:
+    """What a prompt has to do with the prefix cache.
+
+    Attributes:
+        salt: prefixes of another salt are not found.
+        is_bypassed: look for nothing; what is computed is stored all the same.
+    """
+
+    salt: str = ""
+    is_bypassed: bool = False
+
+
+@dataclass(slots=True)
+class PrefixCounts:
+    """What a prefix cache was asked for and gave, since the engine was opened.
+
+    Attributes:
+        num_queries, num_hits: prompts, and those that found something.
+        num_query_tokens, num_hit_tokens: tokens of prompts, and those found.
+        num_evictions: blocks that had to make room for others.
+    """
+
+    num_queries: int = 0
+    num_hits: int = 0
+    num_query_tokens: int = 0
+    num_hit_tokens: int = 0
+    num_evictions: int = 0
+
+
+class PrefixCache:
+    """The prefixes of one engine, in blocks; safe to use from all threads.
+
+    Blocks that were not used for longest go first, those that go on from others before
+    those.
+
+    Args:
+        executor: what computes the entries.
+        max_bytes: most memory to keep; 0 keeps nothing.
+
+    Attributes:
+        max_bytes: as above.
+        num_bytes: memory that is kept now.
+        counts: see PrefixCounts.
+    """
+
+    def __init__(self, executor: Executor, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.num_bytes = 0
+        self.counts = PrefixCounts()
+        self._executor = executor
+        self._states = tuple(executor.layout.states.values())
+        self._is_whole = not executor.can_rewind
+        self._lock = threading.Lock()
+        self._places: dict[bytes, tuple[PrefixBlock, int]] = {}
+        self._blocks: dict[PrefixBlock, None] = {}  # the last used one last
+        self._dead: deque[bytes] = deque()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything can be kept."""
+        return self.max_bytes > 0 and bool(self._states)
+
+    def restore(
+        self, cache: KVCache, plan: PrefillPlan, keys: Sequence[bytes]
+    ) -> tuple[int, PrefixBlock | None]:
+        """Put the longest known beginning of `plan` into `cache`.
+
+        Args:
+            plan: the calls to come.
+            keys: of each of them.
+
+        Returns:
+            How many of the calls are done by that, and what to give to `settle`.
+        """
+        num_tokens = sum(chunk.num_tokens for chunk in plan.chunks)
+        with self._lock:
+            self.counts.num_queries += 1
+            self.counts.num_query_tokens += num_tokens
+            pieces = self._find(keys)
+        if not pieces:
+            return 0, None
+        start = cache.num_tokens
+        is_lent = any(not isinstance(p.block.source, Entries) for p in pieces)
+        turn = self._executor.turn() if is_lent else nullcontext()
+        with turn, self._lock:
+            pieces = self._find(keys)  # the owner may have changed its mind
+            count = sum(piece.count for piece in pieces)
+            lent = self._move(cache, plan, pieces)
+            if lent is None and pieces:
+                self._copy(cache, plan, pieces)
+            self.counts.num_hits += bool(pieces)
+            self.counts.num_hit_tokens += cache.num_tokens - start
+        return count, lent
+
+    def lend(
+        self, cache: KVCache, keys: Sequence[bytes], ends: Sequence[int]
+    ) -> PrefixBlock | None:
+        """Make known what a sequence has stored by some calls.
+
+        The entries stay where they are until `settle` is called; with states that
+        cannot be cut, they are copied at once.
+
+        Args:
+            keys: of what was there before and of each call.
+            ends: the number of tokens behind each key.
+
+        Returns:
+            What to give to `settle`, or None.
+        """
+        with self._lock:
+            self._bury()
+            known = 1
+            while known < len(keys) and self._place(keys[known]) is not None:
+                known += 1
+            if known == len(keys) or ends[-1] < _MIN_TOKENS or not self.is_on:
+                return None
+            parent = self._place(keys[known - 1])
+            if ends[known - 1] and parent is None:
+                return None  # no lookup would get here
+            block = PrefixBlock(
+                first=ends[known - 1],
+                keys=tuple(keys[known:]),
+                ends=tuple(ends[known:]),
+                source=self._reference(cache, keys[known]),
+                parent=parent[0] if parent else None,
+            )
+            if not self._is_whole:
+                self._insert(block)
+                return block
+            kept = self._copied(block, cache)
+            if kept is not None:
+                block.source = kept
+                self._insert(block)
+            return None
+
+    def _reference(self, cache: KVCache, key: bytes) -> weakref.ref[KVCache]:
+        """Notes the key when the cache is gone; no lock may be waited for there."""
+        dead = self._dead
+        return weakref.ref(cache, lambda _: dead.append(key))
+
+    def _bury(self) -> None:
+        """Forget blocks whose sequence went without a word."""
+        while self._dead:
+            self._place(self._dead.popleft())
+
+    def settle(
+        self,
+        blocks: Sequence[PrefixBlock],
+        cache: KVCache,
+        *,
+        is_over: bool,
+        may_wait: bool = True,
+    ) -> None:
+        """Keep lent blocks, whose entries will not stay in `cache`.
+
+        Args:
+            blocks: in the order in which they were lent.
+            is_over: the cache is used no more, so its memory may be taken.
+            may_wait: for other threads; else they may get in the way of it.
+        """
+        if not self._lock.acquire(blocking=may_wait):
+            return
+        try:
+            lent = [block for block in blocks if block in self._blocks]
+            if is_over and lent and self._is_worth_taking(lent, cache):
+                taken = Entries.taken(cache)
+                for block in lent:
+                    self._own(block, taken if block is lent[0] else taken.shared())
+            for block in () if cache.length < 0 else lent:
+                kept = self._copied(block, cache)
+                if kept is not None:
+                    self._own(block, kept)
+                elif block in self._blocks:
+                    self._remove(block)
+            self._make_room()
+        finally:
+            self._lock.release()
+
+    def withdraw(self, block: PrefixBlock) -> None:
+        """Forget a lent block, whose entries may be damaged."""
+        with self._lock:
+            if block in self._blocks:
+                self._remove(block)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            for block in tuple(self._blocks):
+                if block in self._blocks:
+                    self._remove(block)
+
+    def close(self) -> None:
+        """Forget everything for good."""
+        self.max_bytes = 0
+        self.clear()
+
+    def _find(self, keys: Sequence[bytes]) -> list[Piece]:
+        """The longest known beginning of `keys`, as pieces of blocks."""
+        pieces: list[Piece] = []
+        for key in keys:
+            place = self._place(key)
+            if place is None:
+                break
+            block, index = place
+            last = pieces[-1] if pieces else None
+            if last and last.block is block and last.start + last.count == index:
+                pieces[-1] = Piece(block, last.start, last.count + 1)
+            else:
+                pieces.append(Piece(block, index, 1))
+        # States that are not cut are those at the end of a block.
+        while self._is_whole and pieces and pieces[-1].end != pieces[-1].block.ends[-1]:
+            pieces.pop()
+        return pieces
+
+    def _place(self, key: bytes) -> tuple[PrefixBlock, int] | None:
+        place = self._places.get(key)
+        if place is not None and place[0].entries is None:
+            self._remove(place[0])
+            return None
+        return place
+
+    def _move(
+        self, cache: KVCache, plan: PrefillPlan, pieces: Sequence[Piece]
+    ) -> PrefixBlock | None:
+        """Give the memory of a block to a new cache; None where others need it."""
+        block = pieces[0].block if len(pieces) == 1 else None
+        if block is None or not isinstance(block.source, Entries):
+            return None
+        count, memory = pieces[0].count, block.source.memory
+        length = plan.lengths[count - 1]
+        is_new = cache.length < 0 and count == len(block.keys)
+        if memory is None or not is_new or self._is_shared(block):
+            return None
+        if memory.reserved < max(length, plan.reserve):
+            return None
+        self.num_bytes -= block.nbytes
+        block.source = self._reference(cache, block.keys[0])
+        try:
+            cache.adopt(memory, block.ends[-1], length)
+        except BaseException:
+            self._remove(block)
+            raise
+        self._touch(block)
+        return block
+
+    def _is_shared(self, block: PrefixBlock) -> bool:
+        """Whether another block has its entries in the same memory."""
+        return any(
+            isinstance(child.source, Entries) and not child.source.nbytes
+            for child in block.children
+        )
+
+    def _copy(self, cache: KVCache, plan: PrefillPlan, pieces: Sequence[Piece]) -> None:
+        """Put pieces into the cache, as long as the calls would have made it."""
+        count = sum(piece.count for piece in pieces)
+        cache.grow(plan.lengths[count - 1], plan.reserve)
+        for piece in pieces:
+            source = piece.block.entries
+            if source is not None:
+                whole = self._is_whole and piece is pieces[-1]
+                first = source.first if isinstance(source, Entries) else 0
+                cache.put(source, first, piece.begin, piece.end, whole=whole)
+        cache.num_tokens = pieces[-1].end
+        self._touch(pieces[-1].block)
+
+    def _is_worth_taking(self, lent: Sequence[PrefixBlock], cache: KVCache) -> bool:
+        """The memory is not much more than what is needed of it."""
+        needed = tokens_nbytes(self._states, lent[-1].ends[-1])
+        is_small = cache.nbytes <= min(_MAX_WASTE * needed, self.max_bytes)
+        return lent[0].first == 0 and is_small and not cache.doubled
+
+    def _copied(self, block: PrefixBlock, cache: KVCache) -> Entries | None:
+        """Copies of a block's entries; None when there is no room for them."""
+        begin, end = block.first, block.ends[-1]
+        needed = tokens_nbytes(self._states, end - begin, whole=self._is_whole)
+        if needed > self.max_bytes:
+            return None
+        try:
+            return Entries.copied(cache, begin, end, whole=self._is_whole)
+        except MemoryError:
+            return None
+
+    def _own(self, block: PrefixBlock, source: Entries) -> None:
+        block.source = source
+        self.num_bytes += source.nbytes
+        self._touch(block)
+
+    def _insert(self, block: PrefixBlock) -> None:
+        if block.parent is not None:
+            block.parent.children.add(block)
+        self._places |= {key: (block, i) for i, key in enumerate(block.keys)}
+        self.num_bytes += block.nbytes
+        self._touch(block)
+        self._make_room()
+
+    def _touch(self, block: PrefixBlock) -> None:
+        """Note a use of a block, and of those before it as the latest."""
+        each: PrefixBlock | None = block
+        while each is not None:
+            self._blocks.pop(each, None)
+            self._blocks[each] = None
+            each = each.parent
+
+    def _make_room(self) -> None:
+        while self.num_bytes > self.max_bytes:
+            oldest = next(block for block in self._blocks if block.nbytes)
+            self.counts.num_evictions += 1
+            self._remove(oldest)
+
+    def _remove(self, block: PrefixBlock) -> None:
+        """Forget a block and all that goes on from it."""
+        for child in tuple(block.children):
+            self._remove(child)
+        if block.parent is not None:
+            block.parent.children.discard(block)
+        self._blocks.pop(block, None)
+        self.num_bytes -= block.nbytes
+        for key in block.keys:
+            self._places.pop(key, None)
