@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).parents[1] / "litert_lm"
 #: From the top down. Rooms of one row do not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("__main__",),
-    ("cli", "serve"),
-    ("bench",),
+    ("cli",),
+    ("serve", "bench"),
     ("conversation",),
     ("engine",),
     ("first_load", "session"),

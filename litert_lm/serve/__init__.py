@@ -1,0 +1,1 @@
+"""The servers: gRPC services and the HTTP port over one engine."""
