@@ -6,7 +6,7 @@ import json
 import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
-from typing import Literal
+from typing import Literal, SupportsIndex
 
 from litert_lm.config import check_flag
 from litert_lm.errors import InvalidArgumentError, shown
@@ -72,11 +72,11 @@ def as_bias(values: object) -> tuple[tuple[int, float], ...]:
 
 def as_candidates(name: str, value: object) -> Candidates:
     """A number of tokens, a tuple of ids, or "all"."""
-    if value == "all" and isinstance(value, str):
+    if isinstance(value, str) and value == "all":
         return "all"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, bool | _NO_LISTS) or not isinstance(value, Iterable):
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        return _plain(name, value, int)  # type: ignore[return-value]
+    if isinstance(value, _NO_LISTS) or not isinstance(value, Iterable):
         raise InvalidArgumentError(
             f'{name} must be a number of tokens, a list of ids or "all", got '
             f"{shown(value)}."
