@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from litert_lm.executor.array_copies import copy_arrays
 from litert_lm.executor.kv_cache import CacheMemory, KVCache, entries, is_cut
 from litert_lm.executor.layout import State, state_shape
 
@@ -48,9 +49,13 @@ class Entries:
         """
         states = [s for s in cache.states.values() if whole or is_cut(s)]
         arrays, nbytes = _arrays(states, end - begin)
-        for state in states:
-            part = entries(state, begin, end) if is_cut(state) else ()
-            arrays[state.name][...] = cache.array(state.name)[part]
+        parts = [entries(s, begin, end) if is_cut(s) else () for s in states]
+        copy_arrays(
+            [
+                (arrays[state.name], cache.array(state.name)[part])
+                for state, part in zip(states, parts, strict=True)
+            ]
+        )
         return cls(arrays, first=begin, nbytes=nbytes)
 
     @classmethod

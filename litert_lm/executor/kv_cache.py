@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litert_lm.errors import ContextFullError
+from litert_lm.executor.array_copies import copy_arrays
 from litert_lm.executor.layout import State, state_shape
 from litert_lm.executor.runtime import ALIGNMENT
 from litert_lm.executor.tensors import TensorBuffer, allocate
@@ -146,9 +147,8 @@ class KVCache:
         Arrays become as long as the other's. What an empty one held is forgotten.
         """
         self.grow(other.length, other.reserved)
-        for name, state in self.states.items() if other.length >= 0 else ():
-            part = _kept(state, other.num_tokens)
-            self.array(name)[part] = other.array(name)[part]
+        if other.length >= 0:
+            self.put(other, 0, 0, other.num_tokens, whole=True)
         self.num_tokens = other.num_tokens
 
     def release(self) -> CacheMemory:
@@ -185,13 +185,15 @@ class KVCache:
         Args:
             whole: also take over the states that are not cut: recurrent ones, rings.
         """
+        pairs = []
         for name, state in self.states.items():
             if is_cut(state):
                 part = entries(state, begin, end)
                 theirs = entries(state, begin - first, end - first)
-                self.array(name)[part] = source.array(name)[theirs]
+                pairs.append((self.array(name)[part], source.array(name)[theirs]))
             elif whole:
-                np.copyto(self.array(name), source.array(name))
+                pairs.append((self.array(name), source.array(name)))
+        copy_arrays(pairs)
 
     def _move(self, length: int, reserve: int) -> None:
         """Into new memory for `reserve` tokens."""
