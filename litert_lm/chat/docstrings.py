@@ -79,7 +79,7 @@ def _sections(lines: Sequence[str]) -> Iterator[tuple[int, Sequence[str], _Reade
     """First line, body and reader of each section; without reader: no parameters."""
     heads = [(i, *head) for i in range(len(lines)) if (head := _head(lines, i))]
     ends = [i for i, *_ in heads[1:]] + [len(lines)]
-    for (i, length, read), end in zip(heads, ends, strict=True):
+    for (i, length, read), end in zip(heads, ends, strict=False):
         yield i, lines[i + length : end], read
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from litert_lm.chat.json_values import json_value
@@ -16,6 +16,7 @@ from litert_lm.errors import InvalidArgumentError
 __all__ = ["ToolResult", "run_tool_calls", "run_tool_calls_async"]
 
 _MAX_ERROR_CHARS = 2000
+_DENIED = "Error: the call was not approved."
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +47,24 @@ def run_tool_calls(
     """The results of the calls, in their order.
 
     What a tool raises becomes its result, and so does an unknown name: the model is
-    told and may try again. Approval is asked for all calls first, in order; results are
-    processed in order as well. What the handler raises is raised.
+    told and may try again. The handler sees each call before it runs and its result
+    after it, call by call; with several tools at a time, all calls before the first
+    runs and all results after the last. What the handler raises is raised.
 
     Args:
         tools: by name.
         max_parallel: so many tools run at the same time, each in a thread.
     """
     _check(max_parallel)
-    approved = _approved(calls, handler)
-    if max_parallel == 1 or len(approved) < 2:
-        ran = [_ran(call, tools) for call in approved]
-    else:
-        with ThreadPoolExecutor(max_workers=min(max_parallel, len(approved))) as pool:
-            ran = list(pool.map(lambda call: _ran(call, tools), approved))
-    return _in_order(calls, approved, ran, handler)
+    if max_parallel == 1 or len(calls) < 2:
+        return [
+            _heard(_ran(call, tools, _is_approved(call, handler)), handler)
+            for call in calls
+        ]
+    approvals = [_is_approved(call, handler) for call in calls]
+    with ThreadPoolExecutor(max_workers=min(max_parallel, len(calls))) as pool:
+        ran = list(pool.map(_ran, calls, [tools] * len(calls), approvals))
+    return [_heard(result, handler) for result in ran]
 
 
 async def run_tool_calls_async(
@@ -72,15 +76,23 @@ async def run_tool_calls_async(
 ) -> list[ToolResult]:
     """As run_tool_calls, with the tools in threads, so that the event loop goes on."""
     _check(max_parallel)
-    approved = _approved(calls, handler)
+    if max_parallel == 1 or len(calls) < 2:
+        return [
+            _heard(
+                await asyncio.to_thread(_ran, call, tools, _is_approved(call, handler)),
+                handler,
+            )
+            for call in calls
+        ]
     gate = asyncio.Semaphore(max_parallel)
 
-    async def run(call: ToolCall) -> ToolResult:
+    async def run(call: ToolCall, is_approved: bool) -> ToolResult:
         async with gate:
-            return await asyncio.to_thread(_ran, call, tools)
+            return await asyncio.to_thread(_ran, call, tools, is_approved)
 
-    ran = await asyncio.gather(*(run(call) for call in approved))
-    return _in_order(calls, approved, ran, handler)
+    approvals = [_is_approved(call, handler) for call in calls]
+    ran = await asyncio.gather(*map(run, calls, approvals))
+    return [_heard(result, handler) for result in ran]
 
 
 def _check(max_parallel: int) -> None:
@@ -90,41 +102,21 @@ def _check(max_parallel: int) -> None:
         )
 
 
-def _approved(
-    calls: Sequence[ToolCall], handler: ToolEventHandler | None
-) -> list[ToolCall]:
-    if handler is None:
-        return list(calls)
-    return [call for call in calls if handler.approve_tool_call(call.to_json())]
+def _is_approved(call: ToolCall, handler: ToolEventHandler | None) -> bool:
+    return handler is None or bool(handler.approve_tool_call(call.to_json()))
 
 
-def _in_order(
-    calls: Sequence[ToolCall],
-    approved: Sequence[ToolCall],
-    ran: Sequence[ToolResult],
-    handler: ToolEventHandler | None,
-) -> list[ToolResult]:
-    left = list(zip(approved, ran, strict=True))[::-1]
-    results = [
-        left.pop()[1] if left and left[-1][0] is call else _denied(call)
-        for call in calls
-    ]
-    if handler is None:
-        return results
-    return [r if r.is_denied else _processed(r, handler) for r in results]
+def _heard(result: ToolResult, handler: ToolEventHandler | None) -> ToolResult:
+    """The result as the handler lets the model hear it."""
+    if handler is None or result.is_denied:
+        return result
+    response = handler.process_tool_response(result.part["response"])
+    return replace(result, part=_part(result.call, json_value(response)))
 
 
-def _denied(call: ToolCall) -> ToolResult:
-    part = _part(call, "Error: the call was not approved.")
-    return ToolResult(call, part, is_denied=True)
-
-
-def _processed(result: ToolResult, handler: ToolEventHandler) -> ToolResult:
-    part = handler.process_tool_response(result.part)
-    return ToolResult(result.call, part, result.error)
-
-
-def _ran(call: ToolCall, tools: Mapping[str, Tool]) -> ToolResult:
+def _ran(call: ToolCall, tools: Mapping[str, Tool], is_approved: bool) -> ToolResult:
+    if not is_approved:
+        return ToolResult(call, _part(call, _DENIED), is_denied=True)
     try:
         if call.name not in tools:
             known = ", ".join(tools) or "none"

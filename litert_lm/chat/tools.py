@@ -32,8 +32,9 @@ class Tool(ABC):
 class ToolEventHandler(ABC):
     """Sees the calls that a conversation makes by itself, and may stop or change them.
 
-    Calls have the shape of a message's ``tool_calls``, results that of a tool message's
-    parts.
+    A call has the shape of an entry of a message's ``tool_calls``. A response is what
+    the tool returned, in JSON's types: a dict or any other value, and for a tool that
+    raised the text ``Error: ...``.
     """
 
     @abstractmethod

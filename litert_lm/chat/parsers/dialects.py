@@ -23,6 +23,7 @@ class Dialect:
         fence_start, fence_end: text around calls; expressions if `is_fence_pattern`.
         is_fence_pattern: the fences are regular expressions of RE2's syntax.
         is_fence_syntax: the fences belong to the call, as an XML element's tags do.
+        is_call_list: calls are written as one list, in brackets.
         call_pattern: what of a fence's inside is a call: the first group, or all.
         open_quote, close_quote: text around a string of the ``fc`` syntax.
         response_start: text that opens a tool's answer; empty where the family has
@@ -37,6 +38,7 @@ class Dialect:
     fence_end: str
     is_fence_pattern: bool = False
     is_fence_syntax: bool = False
+    is_call_list: bool = False
     call_pattern: str | None = None
     open_quote: str = "<escape>"
     close_quote: str = "<escape>"
@@ -71,6 +73,7 @@ _LFM2 = Dialect(
     syntax=PYTHON,
     fence_start="<|tool_call_start|>",
     fence_end="<|tool_call_end|>",
+    is_call_list=True,
 )
 _MINICPM = Dialect(
     syntax=XML,
