@@ -58,6 +58,7 @@ _NO_PRESENCE: Mapping[str, tuple[str, ...]] = {
 }
 _MAX_EXACT = 2**53 - 1  # integers up to here survive as a Struct's double
 _MAX_MERGED_BYTES = 1 << 16  # clients refuse messages above 4 MiB by default
+_MAX_MERGED_TOKENS = 4  # a reader that lags still sees the answer grow
 
 
 def parse_request(data: bytes) -> schema.GenerateRequest:
@@ -241,9 +242,12 @@ def absorb(message: schema.GenerateResponse, later: schema.GenerateResponse) -> 
     if message.HasField("prompt_info") or not message.HasField("outputs"):
         return False
     first, second = message.outputs, later.outputs
-    if first.index != second.index or message.ByteSize() > _MAX_MERGED_BYTES:
+    num_tokens = first.num_tokens + second.num_tokens
+    if first.index != second.index or num_tokens > _MAX_MERGED_TOKENS:
         return False
-    text, num_tokens = first.text + second.text, first.num_tokens + second.num_tokens
+    if message.ByteSize() + later.ByteSize() > _MAX_MERGED_BYTES:
+        return False
+    text = first.text + second.text
     first.MergeFrom(second)
     first.text, first.num_tokens = text, num_tokens
     return True

@@ -106,7 +106,7 @@ class RunningServer:
 
     def __init__(self, options: ServerOptions, load: Callable[[], Any]) -> None:
         self._options, self._load = options, load
-        self._started = threading.Event()
+        self._started, self._loaded = threading.Event(), threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -117,11 +117,21 @@ class RunningServer:
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.server.grpc_port}")
         self.client = Client(self.channel)
 
+    def wait_until_loaded(self) -> None:
+        """Return once requests are taken."""
+        assert self._loaded.wait(_SECONDS)
+
     def close(self) -> None:
-        """Drain, and wait for the end."""
+        """Drain, and wait for the end; does nothing the second time."""
         self.channel.close()
-        self.begin_stop()
-        self._thread.join()
+        if self._thread.is_alive():
+            self.begin_stop()
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait for the end."""
+        self._thread.join(_SECONDS)
+        assert not self._thread.is_alive()
 
     def begin_stop(self) -> None:
         """Have the server drain, without waiting for it."""
@@ -135,15 +145,15 @@ class RunningServer:
         self.server = Server(self._options, self._load)
         try:
             await self.server.start()
+            self._started.set()
             await self.server.load()
+            self._loaded.set()
+            await self._ending.wait()
         except BaseException as error:
             self._error = error
-            await self.server.stop()
         finally:
-            self._started.set()
-        if self._error is None:
-            await self._ending.wait()
             await self.server.stop()
+            self._started.set()
 
 
 def _bytes(message: Any) -> bytes:
