@@ -13,7 +13,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-_WORD = " the"  # one token in the usual vocabularies; the count is checked
+# Each is one token in the usual vocabularies; the count is checked.
+_WORD = " the"
+_FIRST_WORDS = (" a", " an", " and", " as", " at", " by", " for", " in", " is", " of")
 _WARM_UP_TOKENS = 8
 
 
@@ -46,18 +48,28 @@ def speed(engine: Any, job: dict[str, Any]) -> dict[str, float]:
     """Median tokens per second of prefill, and of decoding behind a short prompt."""
     answer(engine, job["prompt_tokens"], _WARM_UP_TOKENS)
     prefill, decode = [], []
-    for _ in range(job["repetitions"]):
-        prefill.append(answer(engine, job["prompt_tokens"], 1)[0])
-        decode.append(answer(engine, job["short_prompt_tokens"], job["new_tokens"])[1])
+    short, new = job["short_prompt_tokens"], job["new_tokens"]
+    for turn in range(1, job["repetitions"] + 1):
+        prefill.append(answer(engine, job["prompt_tokens"], 1, turn)[0])
+        decode.append(answer(engine, short, new, turn)[1])
     return {
         "prefill_tokens_per_s": job["prompt_tokens"] / median(prefill),
         "decode_tokens_per_s": job["new_tokens"] / median(decode),
     }
 
 
-def answer(engine: Any, num_prompt_tokens: int, num_new_tokens: int) -> list[float]:
-    """Seconds of prefill and of decode in a session of their own."""
-    text = _WORD * num_prompt_tokens
+def answer(
+    engine: Any, num_prompt_tokens: int, num_new_tokens: int, turn: int = 0
+) -> list[float]:
+    """Seconds of prefill and of decode in a session of their own.
+
+    Prompts of each turn begin with other words, so that no prefix cache knows them.
+    """
+    tens, ones = divmod(turn, len(_FIRST_WORDS))
+    first = _FIRST_WORDS[ones] + _FIRST_WORDS[tens % len(_FIRST_WORDS)]
+    text = first + _WORD * (num_prompt_tokens - 2)
+    if num_prompt_tokens < 2:
+        text = _WORD * num_prompt_tokens
     num_tokens = len(engine.tokenize(text))
     if num_tokens != num_prompt_tokens:
         raise SystemExit(f"{num_prompt_tokens} words are {num_tokens} tokens here")

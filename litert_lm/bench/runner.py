@@ -150,7 +150,10 @@ def run_bench(
 
     num_threads = loads[0].num_threads
     backend = Backend.CPU(thread_count=num_threads)
-    with Engine(path, backend, cache_dir=options.cache_dir) as engine:
+    # The same prompts come again and again, and are to be computed each time.
+    with Engine(
+        path, backend, cache_dir=options.cache_dir, prefix_cache_bytes=0
+    ) as engine:
         _check_context(engine, options)
         rows = tuple(_rows(engine, options, progress))
         num_steps = min(_MAX_STEPS, engine.executor.context_length - _SHORT_PROMPT)
