@@ -6,7 +6,7 @@ import copy
 import math
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.config import SamplerConfig, check_count
@@ -14,14 +14,19 @@ from litert_lm.errors import (
     CancelledError,
     InvalidArgumentError,
     SessionStateError,
-    shown,
 )
 from litert_lm.executor.executor import Executor
 from litert_lm.generate.answers import Answers
 from litert_lm.generate.chunk_iterator import ChunkIterator
 from litert_lm.generate.decoding import Decoding, decode
 from litert_lm.generate.prefix_cache import PrefixCache
-from litert_lm.generate.prompt import PromptAssembler, Turn, Turns
+from litert_lm.generate.prompt import (
+    PromptAssembler,
+    Turn,
+    Turns,
+    checked_texts,
+)
+from litert_lm.generate.prompt_scores import score_continuation
 from litert_lm.generate.request import GenerateRequest, Prompt
 from litert_lm.generate.response import (
     GenerateResponse,
@@ -32,7 +37,6 @@ from litert_lm.generate.running import AdmittedRequest, Place, RequestRunner
 from litert_lm.generate.sequence import TokenSequence
 from litert_lm.generate.times import Times
 from litert_lm.results import BenchmarkInfo, Responses
-from litert_lm.sampling.logprobs import Logprobs
 from litert_lm.tokenizer import Tokenizer
 
 __all__ = ["Session"]
@@ -120,6 +124,8 @@ class Session:
             TypeError: an option that does not exist.
             InvalidArgumentError: a wrong value, or a prompt that does not fit.
             ContextFullError: the context was full before.
+            NoTokenLeftError: constraints forbid every token at some step.
+            QueueFullError: too many requests wait for the engine.
             SessionStateError: closed, or busy elsewhere.
         """
         return join(self.generate_stream(prompt, **options))
@@ -152,10 +158,11 @@ class Session:
                 times=self._times,
                 progress=self.prefill_progress,
             )
-            for chunk in self._runner.run(admitted, ids, place):
-                if not chunk.outputs:  # the prompt was read
-                    self._turn = Turn.DECODED
-                yield chunk
+            with closing(self._runner.run(admitted, ids, place)) as chunks:
+                for chunk in chunks:
+                    if not chunk.outputs:  # the prompt was read
+                        self._turn = Turn.DECODED
+                    yield chunk
 
     def run_prefill(self, contents: Sequence[str]) -> None:
         """Put text into the context.
@@ -169,7 +176,7 @@ class Session:
             CancelledError: by `cancel_process`; the session is as before.
         """
         is_cancelled = self._cancellation()
-        texts = _texts("contents", contents)
+        texts = checked_texts("contents", contents)
         with self._exclusive():
             ids = self._assembler.prompt_ids(texts, self._turn)
             self._check_room(len(ids))
@@ -230,7 +237,7 @@ class Session:
             CancelledError: by `cancel_process`.
         """
         is_cancelled = self._cancellation()
-        texts = _texts("target_text", target_text)
+        texts = checked_texts("target_text", target_text)
         if len(texts) != 1:
             raise InvalidArgumentError(
                 f"target_text must hold one text, got {len(texts)}; score them in turn."
@@ -239,30 +246,14 @@ class Session:
             if not self._sequence.token_ids:
                 raise SessionStateError("There is no context to score after; prefill.")
             ids = self._tokenizer.encode(texts[0]) if texts[0] else []
-            scores = self._score(ids, is_cancelled)
+            self._check_room(len(ids) - 1)
+            scores = score_continuation(self._sequence, ids, is_cancelled)
         return Responses(
             texts=[],
             scores=[math.fsum(scores)],
             token_lengths=[len(ids)] if store_token_lengths else [],
             token_scores=[scores] if scores else [],
         )
-
-    def _score(
-        self, ids: Sequence[int], is_cancelled: Callable[[], bool]
-    ) -> list[float]:
-        self._check_room(len(ids) - 1)
-        before = len(self._sequence.token_ids)
-        logprobs, scores = Logprobs(), []
-        try:
-            for token_id in ids:
-                if is_cancelled():
-                    raise CancelledError("The scoring was cancelled.")
-                logits = self._sequence.step()
-                scores.append(logprobs.token_logprob(logits, token_id))
-                self._sequence.append(token_id)
-        finally:
-            self._sequence.rewind(before)
-        return scores
 
     def clone(self) -> Session:
         """A session of its own that stands where this one does.
@@ -386,14 +377,3 @@ class Session:
     ) -> Iterator[SequenceOutput]:
         outputs = decode(self._sequence, decoding, is_cancelled)
         return self._times.decode(outputs)
-
-
-def _texts(name: str, values: object) -> list[str]:
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InvalidArgumentError(
-            f"{name} must be a list of texts, got {shown(values)}."
-        )
-    for value in values:
-        if not isinstance(value, str):
-            raise InvalidArgumentError(f"{name} must hold texts, got {shown(value)}.")
-    return list(values)

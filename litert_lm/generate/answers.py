@@ -111,13 +111,13 @@ class Answers:
         Raises:
             InvalidArgumentError: less is left than `min_new_tokens`.
         """
-        choice, limit = self.choice(request), self._limit(request, num_free)
+        choice, limit = self.choice(request), self.limit(request, num_free)
         stops = self._stops(request)
         rngs = self._rngs(request, choice)
         return [
             Decoding(
                 sampler=_sampler(choice, rng),
-                processors=self._processors(request, context_ids),
+                processors=self.processors(request, context_ids),
                 output=OutputText(self._tokenizer, stops, skip_special_tokens=True),
                 max_new_tokens=limit,
                 index=index,
@@ -142,8 +142,12 @@ class Answers:
             max_new_tokens=min(self._max_output_tokens or num_free, num_free),
         )
 
-    def _limit(self, request: GenerateRequest, num_free: int) -> int:
-        """Most tokens of an answer."""
+    def limit(self, request: GenerateRequest, num_free: int) -> int:
+        """Most tokens of an answer into `num_free` tokens of context.
+
+        Raises:
+            InvalidArgumentError: less is left than `min_new_tokens`.
+        """
         minimum, limit = request.min_new_tokens or 0, request.max_new_tokens
         if limit is None:
             default = self._max_output_tokens or self._default_max_new_tokens
@@ -178,9 +182,10 @@ class Answers:
             return [make_rng() for _ in range(count)]
         return [self._rng] if count == 1 else list(self._rng.spawn(count))
 
-    def _processors(
-        self, request: GenerateRequest, context_ids: Sequence[int]
+    def processors(
+        self, request: GenerateRequest, context_ids: Sequence[int] = ()
     ) -> LogitsPipeline:
+        """The changes to logits that a request asks for."""
         alone = {ids[0] for ids in self._config.stop_sequences if len(ids) == 1}
         return make_processors(
             vocab_size=self._vocab_size,

@@ -11,10 +11,10 @@ import enum
 from collections.abc import Iterable, Sequence
 
 from litert_lm.bundle.metadata import ModelConfig
-from litert_lm.errors import InvalidArgumentError
+from litert_lm.errors import InvalidArgumentError, shown
 from litert_lm.tokenizer.base import Tokenizer
 
-__all__ = ["PromptAssembler", "Turn", "Turns"]
+__all__ = ["PromptAssembler", "Turn", "Turns", "checked_texts"]
 
 
 class Turn(enum.Enum):
@@ -119,3 +119,15 @@ class PromptAssembler:
 
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text) if text else []
+
+
+def checked_texts(name: str, values: object) -> list[str]:
+    """`values` as a list of texts, else InvalidArgumentError that names `name`."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise InvalidArgumentError(
+            f"{name} must be a list of texts, got {shown(values)}."
+        )
+    for value in values:
+        if not isinstance(value, str):
+            raise InvalidArgumentError(f"{name} must hold texts, got {shown(value)}.")
+    return list(values)

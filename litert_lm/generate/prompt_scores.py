@@ -1,13 +1,15 @@
-"""Log-probabilities of a prompt's own tokens."""
+"""Log-probabilities of tokens that are given, not generated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from litert_lm.errors import CancelledError
 from litert_lm.generate.sequence import TokenSequence
 from litert_lm.generate.token_scores import NOTHING_BEFORE, TokenScore, TokenScorer
+from litert_lm.sampling.logprobs import Logprobs
 
-__all__ = ["score_prompt"]
+__all__ = ["score_continuation", "score_prompt"]
 
 
 def score_prompt(
@@ -34,4 +36,25 @@ def score_prompt(
     ):
         for logits, token_id in zip(rows, following, strict=False):
             scores.append(scorer(logits, token_id))
+    return scores
+
+
+def score_continuation(
+    sequence: TokenSequence, token_ids: Sequence[int], is_cancelled: Callable[[], bool]
+) -> list[float]:
+    """Log-probability of each id behind a sequence, which is as before afterwards.
+
+    Raises:
+        CancelledError: asked for by `is_cancelled`.
+    """
+    before = len(sequence.token_ids)
+    logprobs, scores = Logprobs(), []
+    try:
+        for token_id in token_ids:
+            if is_cancelled():
+                raise CancelledError("The scoring was cancelled.")
+            scores.append(logprobs.token_logprob(sequence.step(), token_id))
+            sequence.append(token_id)
+    finally:
+        sequence.rewind(before)
     return scores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -131,10 +131,8 @@ class RequestRunner:
         request = admitted.request
         check_prompt_candidates(request, len(ids), self._executor.vocab_size)
         num_free = self._executor.context_length - num_used - len(ids)
-        decodings = admitted.answers.of_request(
-            request, ids, num_free, admitted.constraint
-        )
-        self._check_first_step(request, decodings[0])
+        admitted.answers.limit(request, num_free)
+        self._check_first_step(admitted)
 
     def check_room(self, num_tokens: int, num_used: int) -> None:
         """Raise unless the tokens and one of an answer fit behind `num_used`."""
@@ -153,7 +151,7 @@ class RequestRunner:
 
     def run(
         self, admitted: AdmittedRequest, ids: Sequence[int], place: Place
-    ) -> Iterator[GenerateResponse]:
+    ) -> Generator[GenerateResponse, None, None]:
         """Chunks: first the prompt's info, then one per token and answer.
 
         One answer goes on in the place's sequence; several have sequences of their own,
@@ -208,14 +206,15 @@ class RequestRunner:
         alone = [ids[0] for ids in self._config.stop_sequences if len(ids) == 1]
         return ConstraintCompiler(self._tokenizer, self._executor.vocab_size, alone)
 
-    def _check_first_step(self, request: GenerateRequest, decoding: Decoding) -> None:
+    def _check_first_step(self, admitted: AdmittedRequest) -> None:
         """Raise when no token can be the first, whatever the model says."""
-        constraint, processors = decoding.constraint, decoding.processors
+        request, constraint = admitted.request, admitted.constraint
+        processors = admitted.answers.processors(request)
         if constraint is None and not processors:
             return
         logits = np.zeros(self._executor.vocab_size, np.float32)
         if constraint is not None:
-            constraint.apply(logits)
+            constraint.fork().apply(logits)
         try:
             checked_peak(processors([], logits))
         except NoTokenLeftError as error:

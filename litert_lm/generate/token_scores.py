@@ -111,8 +111,9 @@ class TokenScorer:
     def __call__(self, logits: Logits, token_id: int) -> TokenScore:
         """The score of `token_id` among logits [vocab_size]."""
         total = self._logprobs.logsumexp(logits)
+        logprob = self._logprobs.token_logprob(logits, token_id, total=total)
         return TokenScore(
-            self._logprobs.token_logprob(logits, token_id, total=total),
+            float(np.float32(logprob)),  # equal to that of the same candidate
             self._logprobs.token_rank(logits, token_id),
             self._others(logits, token_id, total),
         )

@@ -55,12 +55,13 @@ class _SuppressIds(_Stateless):
 class _AllowIds(_Stateless):
     """Makes all other tokens impossible."""
 
-    def __init__(self, ids: IdArray, vocab_size: int) -> None:
-        self._others = np.ones(vocab_size, bool)
-        self._others[ids] = False
+    def __init__(self, ids: IdArray) -> None:
+        self._ids = ids
 
     def __call__(self, output_ids: Sequence[int], logits: Logits) -> Logits:
-        logits[self._others] = -np.inf
+        kept = logits[self._ids]
+        logits.fill(-np.inf)
+        logits[self._ids] = kept
         return logits
 
 
@@ -162,7 +163,7 @@ def make_processors(
         processors.append(_SuppressIds(suppressed))
     allowed = _ids_below(vocab_size, allowed_ids)
     if allowed.size:
-        processors.append(_AllowIds(allowed, vocab_size))
+        processors.append(_AllowIds(allowed))
     stops = _ids_below(vocab_size, stop_ids)
     if min_new_tokens > 0 and stops.size:
         processors.append(_MinNewTokens(stops, min_new_tokens))

@@ -78,3 +78,29 @@ def test_a_minimum_of_nothing_is_off(min_new_tokens):
         vocab_size=8, stop_ids=[1], min_new_tokens=min_new_tokens
     )
     assert not processors
+
+
+def test_only_allowed_tokens_stay_possible():
+    processed = make_processors(vocab_size=8, allowed_ids=[3, 5])([], ones())
+    assert list(np.flatnonzero(processed > -np.inf)) == [3, 5]
+
+
+def test_bias_is_added_and_lifts_no_masked_token():
+    processors = make_processors(vocab_size=8, suppressed_ids=[2], bias={2: 9, 4: 1.5})
+    processed = processors([], ones())
+    assert processed[2] == -np.inf
+    assert processed[4] == 2.5
+
+
+def test_a_bias_beyond_float32_is_the_largest_number():
+    processed = make_processors(vocab_size=4, bias={1: 3.4e38})(
+        [], np.full(4, 3e38, np.float32)
+    )
+    assert np.isfinite(processed).all()
+    assert processed.argmax() == 1
+
+
+def test_a_pipeline_goes_on_with_others():
+    first = make_processors(vocab_size=8, suppressed_ids=[2])
+    both = first.followed_by([Recorder()])
+    assert both([1], ones())[[2, 3]].tolist() == [-np.inf, 2.0]
