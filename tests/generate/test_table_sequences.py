@@ -62,7 +62,9 @@ def test_the_seed_of_a_session_gives_several_answers_again(engine: Any) -> None:
 
     config = SamplerConfig(temperature=1.0, seed=3)
     first, again = (
-        engine.create_session(sampler_config=config).generate("a", num_sequences=3)
+        engine.create_session(sampler_config=config).generate(
+            "a", num_sequences=3, ignore_eos=True
+        )
         for _ in range(2)
     )
     assert first == again
