@@ -10,6 +10,7 @@ LiteRtLmError(RuntimeError)
 ├── BackendError                       the backend is missing or does not work here
 ├── ContextFullError                   the KV cache has no room for another token
 ├── SessionStateError                  the call does not fit the object's state
+├── SavedStateError                    a saved or exported state cannot be used here
 ├── CancelledError                     the work was cancelled on request
 ├── DeadlineExceededError              the time that the caller gave is over
 ├── QueueFullError                     too many requests wait already
@@ -108,6 +109,13 @@ class ContextFullError(LiteRtLmError):
 
 class SessionStateError(LiteRtLmError):
     """The call does not fit the state: closed, busy elsewhere, not prefilled."""
+
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 409
+
+
+class SavedStateError(LiteRtLmError):
+    """A saved session or an exported KV state is damaged, or of another model."""
 
     grpc_status = "FAILED_PRECONDITION"
     http_status = 409

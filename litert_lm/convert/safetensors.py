@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from litert_lm.bundle.safetensors import TensorEntry, TensorHeader, open_header
 from litert_lm.convert.checkpoint import Checkpoint, FileRows, FloatArray, Rows
 from litert_lm.convert.hf_tokenizer import chat_template, read_tokenizer
 from litert_lm.convert.json_file import read_json
-from litert_lm.errors import ConversionError, ModelFileError, StorageError
+from litert_lm.errors import ConversionError, ModelFileError
 
 __all__ = ["open_safetensors"]
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
-_MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 
 
 def open_safetensors(folder: Path, file: Path | None = None) -> Checkpoint:
@@ -80,71 +77,27 @@ def _part(folder: Path, name: str) -> Path:
 
 def _read_header(path: Path) -> dict[str, Rows]:
     """Weights of one file, each checked to lie inside it."""
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > min(size - 8, _MAX_HEADER_BYTES):
-                raise ModelFileError(
-                    f"'{path}' is damaged: a header of {length} bytes does not fit "
-                    f"into {size}. Fetch it again."
-                )
-            header = file.read(length)
-    except OSError as error:
-        raise StorageError(f"Cannot read '{path}': {error}.") from error
-    entries = _parse(path, header)
-    entries.pop("__metadata__", None)
-    start = 8 + length
-    return {name: _rows(path, name, e, start, size) for name, e in entries.items()}
+    header = open_header(path)
+    return {
+        name: _rows(path, name, entry, header) for name, entry in header.tensors.items()
+    }
 
 
-def _parse(path: Path, header: bytes) -> dict[str, Any]:
-    try:
-        entries = json.loads(header)
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(
-            f"'{path}' is damaged: its header is not JSON. Fetch it again."
-        ) from error
-    if not isinstance(entries, dict):
-        raise ModelFileError(f"'{path}' is damaged: its header is not an object.")
-    return entries
-
-
-def _rows(path: Path, name: str, entry: object, start: int, size: int) -> Rows:
-    dtype, shape, begin, end = _fields(path, name, entry)
-    if dtype not in _DTYPES:
+def _rows(path: Path, name: str, entry: TensorEntry, header: TensorHeader) -> Rows:
+    dtype, shape, begin, end = entry.dtype, entry.shape, entry.begin, entry.end
+    if not isinstance(dtype, str) or dtype not in _DTYPES:
         raise ConversionError(
             f"Weight '{name}' of '{path}' has dtype {dtype!r}; {', '.join(_DTYPES)} "
             "can be converted."
         )
     width, decode = _DTYPES[dtype]
-    if end - begin != math.prod(shape) * width or start + end > size:
+    if end - begin != math.prod(shape) * width or header.start + end > header.size:
         raise ModelFileError(
             f"'{path}' is damaged: weight '{name}' of shape {list(shape)} does not "
             f"fit its bytes {begin} to {end}. Fetch it again."
         )
     row_bytes = (shape[-1] if shape else 1) * width
-    return FileRows(path, shape, start + begin, row_bytes, decode)
-
-
-def _fields(
-    path: Path, name: str, entry: object
-) -> tuple[object, tuple[int, ...], int, int]:
-    """dtype, shape and data_offsets of an entry, each of the right type."""
-    values = entry if isinstance(entry, Mapping) else {}
-    shape, offsets = values.get("shape"), values.get("data_offsets")
-    if not _are_counts(shape) or not _are_counts(offsets) or len(offsets) != 2:
-        raise ModelFileError(
-            f"'{path}' is damaged: weight '{name}' has no proper shape and offsets."
-        )
-    return values.get("dtype"), tuple(shape), offsets[0], offsets[1]
-
-
-def _are_counts(value: object) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and all(
-        isinstance(item, int) and not isinstance(item, bool) and item >= 0
-        for item in value
-    )
+    return FileRows(path, shape, header.start + begin, row_bytes, decode)
 
 
 def _from_float32(raw: NDArray[np.uint8]) -> FloatArray:
