@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from litert_lm.config import Backend, SamplerConfig
+    from litert_lm.config import Backend, GenerateLimits, SamplerConfig
     from litert_lm.engine import Engine
     from litert_lm.errors import LiteRtLmError
     from litert_lm.generate.response import (
@@ -30,6 +30,7 @@ __all__ = [
     "Engine",
     "FinishInfo",
     "FinishReason",
+    "GenerateLimits",
     "GenerateResponse",
     "LiteRtLmError",
     "PromptInfo",
@@ -49,6 +50,7 @@ _HOMES = {
     "Engine": "litert_lm.engine",
     "FinishInfo": "litert_lm.generate.response",
     "FinishReason": "litert_lm.generate.response",
+    "GenerateLimits": "litert_lm.config",
     "GenerateResponse": "litert_lm.generate.response",
     "LiteRtLmError": "litert_lm.errors",
     "PromptInfo": "litert_lm.generate.response",
