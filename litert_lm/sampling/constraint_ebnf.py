@@ -26,6 +26,7 @@ from litert_lm.sampling.constraint_ebnf_reader import (
 __all__ = ["ebnf_to_lark", "is_ebnf"]
 
 _ROOT = "root"
+_MAX_PASSES = 20
 _DEFINITION = re.compile(r"^[ \t]*[A-Za-z_][\w.-]*[ \t]*::=", re.MULTILINE)
 
 
@@ -47,6 +48,8 @@ def ebnf_to_lark(text: str) -> str:
         missing = _references(node) - rules.keys()
         if missing:
             raise GrammarError(f"rule {name!r} uses {min(missing)!r}, which no rule is")
+    if _ROOT not in _ending_rules(rules):
+        raise GrammarError(f"no text of the rule {_ROOT!r} ever comes to an end")
     return _Writer(rules).write()
 
 
@@ -83,6 +86,37 @@ def _regular_rules(uses: Mapping[str, set[str]]) -> set[str]:
             if not num_open[user]:
                 ready.append(user)
     return regular
+
+
+def _ending_rules(rules: Mapping[str, Node]) -> set[str]:
+    """Names of the rules that match at least one text; all of them when in doubt."""
+    ending: set[str] = set()
+    names = list(rules)
+    for _ in range(_MAX_PASSES):
+        found = [n for n in names if n not in ending and _add(n, rules[n], ending)]
+        if not found:
+            return ending
+        names.reverse()
+    return set(rules)
+
+
+def _add(name: str, node: Node, ending: set[str]) -> bool:
+    if not _ends(node, ending):
+        return False
+    ending.add(name)
+    return True
+
+
+def _ends(node: Node, ending: set[str]) -> bool:
+    if isinstance(node, Reference):
+        return node.name in ending
+    if isinstance(node, Repeat):
+        return node.minimum == 0 or _ends(node.part, ending)
+    if isinstance(node, Choice):
+        return any(_ends(part, ending) for part in node.parts)
+    if isinstance(node, Sequence):
+        return all(_ends(part, ending) for part in node.parts)
+    return True
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,8 @@ class _Reader:
             if name in rules:
                 raise self._error(token, f"rule {name!r} is defined twice")
             rules[name] = self._choice(0)
+            if rules[name] == Sequence(()):
+                raise self._error(token, f'rule {name!r} is empty; "" matches nothing')
             self._end_rule()
         return rules
 

@@ -14,9 +14,11 @@ from litert_lm.sampling.constraint_tags import structural_tag_grammars
 
 __all__ = ["make_grammar", "refuse"]
 
-_MAX_CHARACTERS = 1 << 20
-_MAX_PLAIN_CHARACTERS = 1 << 15
-"""Of a regular expression or a choice: each step looks at all that is left of it."""
+_MAX_CHARACTERS = 1 << 17
+_MAX_TOTAL = 1 << 20
+_MAX_PER_TEXT = {"regex": 1 << 15, "choice": 1 << 15, "grammar": 1 << 16}
+"""Lower limits: a step looks at all that is left of a literal, and rules that use rules
+are compiled in time that grows with the square of their number."""
 
 _HINTS = {
     "json": 'Give a JSON Schema as JSON text, such as {"type": "object"}.',
@@ -52,11 +54,28 @@ def make_grammar(spec: ConstraintSpec) -> str:
         refuse(spec, "there is no such kind of constraint")
     _check_value(spec)
     try:
-        return json.dumps({"grammars": _MAKERS[spec.kind](spec)}, ensure_ascii=False)
+        grammars = _MAKERS[spec.kind](spec)
     except GrammarError as error:
         refuse(spec, str(error))
     except RecursionError:
         refuse(spec, "it nests too deeply")
+    return _written(spec, {"grammars": grammars})
+
+
+def _written(spec: ConstraintSpec, grammars: dict[str, Any]) -> str:
+    """`grammars` as JSON that can be UTF-8."""
+    try:
+        text = json.dumps(grammars, ensure_ascii=False, allow_nan=False)
+    except RecursionError:
+        refuse(spec, "it nests too deeply")
+    except ValueError:
+        refuse(spec, "a number in it is out of range")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        bad = text[error.start]
+        refuse(spec, f"it holds the lone surrogate {bad!r}, written as an escape")
+    return text
 
 
 def _check_value(spec: ConstraintSpec) -> None:
@@ -71,16 +90,14 @@ def _check_value(spec: ConstraintSpec) -> None:
         if not isinstance(text, str):
             refuse(spec, f"it must be text, not {type(text).__name__}")
         _check_text(spec, text)
-    if sum(map(len, texts)) > _MAX_CHARACTERS:
-        refuse(spec, f"it is longer than {_MAX_CHARACTERS} characters")
+    if sum(map(len, texts)) > _MAX_TOTAL:
+        refuse(spec, f"its texts are longer than {_MAX_TOTAL} characters in all")
     if not is_list and spec.kind != "json_object" and not str(spec.value).strip():
         refuse(spec, "it is blank")
 
 
 def _check_text(spec: ConstraintSpec, text: str) -> None:
-    limit = _MAX_CHARACTERS
-    if spec.kind in ("regex", "choice"):
-        limit = _MAX_PLAIN_CHARACTERS
+    limit = _MAX_PER_TEXT.get(spec.kind, _MAX_CHARACTERS)
     if len(text) > limit:
         refuse(spec, f"{len(text)} characters are more than the {limit} allowed")
     try:

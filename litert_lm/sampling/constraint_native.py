@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -82,7 +83,9 @@ def _with_stack(make: Callable[[], _T], num_bytes: int) -> _T:
 
 def reason_of(message: str) -> str:
     """llguidance's message on one line, without the echo of the grammar."""
-    lines = [line.strip() for line in message.partition("<non-verbose")[0].splitlines()]
+    text = re.split("<non-verbose|<backtrace|<state", message)[0]
+    lines = [line.strip() for line in text.splitlines()]
     echo = next((i for i, line in enumerate(lines) if line[:1].isdigit() and i), None)
     text = " ".join(line for line in lines[:echo] if line.strip("^ "))
-    return text[:_MAX_REASON].rstrip(" .;:") or "llguidance gives no reason"
+    text = text[:_MAX_REASON].strip(" .;:") or "llguidance gives no reason"
+    return text.replace("panic:", "llguidance gave up,", 1)

@@ -106,6 +106,7 @@ class Constraint:
         """
         step = self._consume(token_id)
         if step is None:
+            self._check(self._amid)
             raise ExecutionError(
                 f"Token {token_id} cannot come next in output that is constrained by "
                 f"{self.spec.kind} {shown(self.spec.value)}: {self._trouble()}. Choose "

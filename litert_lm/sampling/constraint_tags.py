@@ -47,13 +47,16 @@ def structural_tag_grammars(value: object) -> list[_Json]:
 def _from_legacy(value: _Json) -> _Json:
     """The older form as a format of the newer one."""
     structures = _list(value, "structures", "")
+    triggers = _list(value, "triggers", "", str)
     tags = []
     for i, structure in enumerate(structures):
         path = f"structures[{i}]"
         _check_keys(structure, ("begin", "schema", "end"), path)
+        begin, end = _text(structure, "begin", path), _text(structure, "end", path)
+        if not begin.startswith(tuple(triggers)):
+            raise GrammarError(f"{path}.begin {shown(begin)} starts with no trigger")
         schema = {"type": "json_schema", "json_schema": structure["schema"]}
-        tags.append({**structure, "type": "tag", "content": schema})
-    triggers = _list(value, "triggers", "")
+        tags.append({"begin": begin, "end": end, "content": schema})
     return {"type": "triggered_tags", "tags": tags, "triggers": triggers}
 
 
@@ -287,7 +290,9 @@ class _Writer:
             begin = _text(tag, "begin", where)
             found = [trigger for trigger in triggers if begin.startswith(trigger)]
             if not found:
-                raise GrammarError(f"{where}.begin {shown(begin)} starts no trigger")
+                raise GrammarError(
+                    f"{where}.begin {shown(begin)} starts with no trigger"
+                )
             trigger = min(found, key=len)
             rest = {**tag, "type": "tag", "begin": begin[len(trigger) :]}
             tails.setdefault(trigger, []).append(self._bounded(rest, where, depth + 1))

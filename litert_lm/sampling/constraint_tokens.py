@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from litert_lm.errors import (
@@ -68,6 +67,7 @@ class TokenBytes:
         encode: token ids of a text as the model was trained to see it.
         silent_ids: tokens that write nothing but are still text, such as the space that
             a tokenizer puts before every text.
+        is_start: whether only the first token of a text is as `encode` has it.
     """
 
     def __init__(
@@ -76,11 +76,15 @@ class TokenBytes:
         special_ids: Collection[int],
         encode: Callable[[str], list[int]],
         silent_ids: Sequence[int] = (),
+        is_start: bool = False,
     ) -> None:
         self.tokens = tokens
         self.special_ids = frozenset(special_ids)
         self.silent_ids = tuple(silent_ids)
         self._encode = encode
+        self._is_start = is_start
+        self._ids = _by_bytes(tokens, self.special_ids)
+        self._max_length = max(map(len, self._ids), default=0)
 
     def encode(self, text: str) -> list[int]:
         """Ids that write exactly `text`: the tokenizer's, or the longest that fit."""
@@ -93,8 +97,14 @@ class TokenBytes:
             ids = self._encode(text)
         except LiteRtLmError:
             return None
+        if self._is_start:
+            ids = ids[:1] + self._rest(ids[:1], text.encode())
         is_text = self.special_ids.isdisjoint(ids)
         return ids if is_text and self.write(ids) == text.encode() else None
+
+    def _rest(self, first: list[int], data: bytes) -> list[int]:
+        """Ids of what the first token leaves of a text."""
+        return self.split(data[len(self.write(first) or b"") :]) or []
 
     def write(self, ids: Sequence[int]) -> bytes | None:
         """What `ids` write; None when one of them is none of these tokens."""
@@ -119,17 +129,16 @@ class TokenBytes:
         found = (self._ids.get(data[:length], ()) for length in lengths)
         return [token_id for ids in found for token_id in ids]
 
-    @cached_property
-    def _ids(self) -> dict[bytes, tuple[int, ...]]:
-        ids: dict[bytes, tuple[int, ...]] = {}
-        for token_id, data in enumerate(self.tokens):
-            if data and token_id not in self.special_ids:
-                ids[data] = (*ids.get(data, ()), token_id)
-        return ids
 
-    @cached_property
-    def _max_length(self) -> int:
-        return max(map(len, self._ids), default=0)
+def _by_bytes(
+    tokens: Sequence[bytes], special_ids: Collection[int]
+) -> dict[bytes, tuple[int, ...]]:
+    """Ids by what they write, without those that write nothing or are no text."""
+    ids: dict[bytes, tuple[int, ...]] = {}
+    for token_id, data in enumerate(tokens):
+        if data and token_id not in special_ids:
+            ids[data] = (*ids.get(data, ()), token_id)
+    return ids
 
 
 class TokenTable(NamedTuple):
@@ -188,7 +197,7 @@ def _read_tokens(
     amid = TokenBytes(data, special, _after_anchor(tokenizer))
     silent = [i for i, text in enumerate(at_start) if data[i] and not text]
     silent = [i for i in silent if pieces[i].ends_start]
-    return amid, TokenBytes(at_start, special, _first(tokenizer, at_start), silent)
+    return amid, TokenBytes(at_start, special, tokenizer.encode, silent, is_start=True)
 
 
 def _pieces(tokenizer: ConstraintTokenizer) -> Mapping[int, _Piece]:
@@ -232,24 +241,6 @@ def _after_anchor(tokenizer: ConstraintTokenizer) -> Callable[[str], list[int]]:
         ids = tokenizer.encode(_ANCHOR + text)
         return ids[len(anchor) :] if ids[: len(anchor)] == anchor else []
 
-    return encode
-
-
-def _first(
-    tokenizer: ConstraintTokenizer, at_start: Sequence[bytes]
-) -> Callable[[str], list[int]]:
-    """Id of the token that starts a text, then bytes as the table has them."""
-
-    def encode(text: str) -> list[int]:
-        ids = tokenizer.encode(text)[:1]
-        first = at_start[ids[0]] if ids and ids[0] < len(at_start) else b""
-        data = text.encode()
-        if not first or not data.startswith(first):
-            return []
-        rest = table.split(data[len(first) :])
-        return [] if rest is None else ids + rest
-
-    table = TokenBytes(at_start, (), encode)
     return encode
 
 

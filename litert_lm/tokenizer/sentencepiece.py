@@ -73,8 +73,11 @@ class SentencePieceTokenizer:
         if not 0 <= token_id < self._vocab_size:
             return None
         # The library does not check at load that spellings are UTF-8.
-        with native_errors(f"spell token {token_id}"):
+        try:
             return str(self._model.id_to_piece(int(token_id)))
+        except Exception:
+            with native_errors(f"spell token {token_id}"):
+                raise
 
     def _piece(self, token_id: int) -> Piece | None:
         spelling = self.id_to_token(token_id)
