@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 
 from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.config import GenerateLimits
+from litert_lm.errors import PromptTooLongError
 from litert_lm.executor.executor import Executor
 from litert_lm.generate.answers import Answers
 from litert_lm.generate.chunk_iterator import ChunkIterator
@@ -20,6 +21,8 @@ from litert_lm.generate.sequence import TokenSequence
 from litert_lm.tokenizer import Tokenizer
 
 __all__ = ["EngineRequests"]
+
+_MAX_CHARACTERS = 1024  # of one token; the longest known are 128 spaces
 
 
 class EngineRequests:
@@ -89,7 +92,18 @@ class EngineRequests:
 
     def _prompt_ids(self, request: GenerateRequest) -> list[int]:
         if isinstance(request.prompt, str):
+            self._check_length(request.prompt, request.truncate_prompt_tokens)
             ids = self._assembler.prompt_ids([request.prompt], Turn.FRESH)
         else:
             ids = list(request.prompt)
         return request.truncated(ids)
+
+    def _check_length(self, text: str, num_kept: int | None) -> None:
+        """Refuse what cannot fit before it is tokenized, which may take seconds."""
+        context_length = self._executor.context_length
+        if len(text) > context_length * _MAX_CHARACTERS and not num_kept:
+            raise PromptTooLongError(
+                f"The prompt has {len(text)} characters, more than a context of "
+                f"{context_length} tokens holds; shorten it, or set "
+                "truncate_prompt_tokens."
+            )
