@@ -12,8 +12,9 @@ from litert_lm.errors import MissingExtraError, ModelFileError, shown
 __all__ = ["Pattern"]
 
 _MAX_PATTERN_CHARS = 4096
-#: One match costs time in proportion to the text; this bounds all of them together.
-_MAX_SCANNED_CHARS = 64_000_000
+#: A search costs at most the text's length times the size of RE2's program; this bounds
+#: all searches of one text together.
+_MAX_STEPS = 100_000_000
 
 
 class Pattern:
@@ -49,19 +50,24 @@ class Pattern:
     def finds(self, text: str) -> Iterator[tuple[int, int, tuple[str | None, ...]]]:
         """Start, end and groups of each match that is not empty, left to right.
 
-        `text` holds no lone surrogates. Raises ModelFileError where so many matches
-        reach so far that the search would take too long.
+        `text` holds no lone surrogates. Raises ModelFileError where the expression is
+        so large, or finds so much, that the search would take too long.
         """
-        budget = _MAX_SCANNED_CHARS
+        num_steps = self._steps(len(text), 0)
         for found in self._compiled.finditer(text):
-            budget -= len(text) - found.start()
-            if budget < 0:
-                raise ModelFileError(
-                    f"The model's {self.field} takes too long on a reply of"
-                    f" {len(text)} characters. Correct the metadata."
-                )
             if found.end() > found.start():
                 yield found.start(), found.end(), found.groups()
+            num_steps = self._steps(len(text) - found.end(), num_steps)
+
+    def _steps(self, num_chars: int, num_steps: int) -> int:
+        """`num_steps` and those of one more search."""
+        num_steps += num_chars * int(self._compiled.programsize)
+        if num_steps > _MAX_STEPS:
+            raise ModelFileError(
+                f"The model's {self.field} takes too long on a reply of this length."
+                " Correct the metadata, or ask for shorter replies."
+            )
+        return num_steps
 
 
 def _re2() -> ModuleType:

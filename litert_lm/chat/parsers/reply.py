@@ -169,6 +169,11 @@ class ReplyParser:
         )
         return ParsedReply(parts, self._parse_error)
 
+    @property
+    def parse_error(self) -> str | None:
+        """Why the first stretch that looks like a call is none."""
+        return self._parse_error
+
     def feed(self, text: str) -> list[str | ToolCall]:
         """Take the reply's next chunk; what became sure by it."""
         self._chunks.append(text)
