@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from litert_lm.cli import ui
+from litert_lm.config import check_count
 from litert_lm.errors import InvalidArgumentError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def add_parser(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
-    values = {_name(flag): _value(args, flag, kind, default)
-              for flag, kind, default, _, _ in _OPTIONS}  # fmt: skip
+    values = _values(args)
+    _check(values)
     try:
         from litert_lm.serve import app
     except ImportError as error:
@@ -90,6 +91,26 @@ def run(args: argparse.Namespace) -> int:
 
 def _name(flag: str) -> str:
     return flag.removeprefix("--").replace("-", "_")
+
+
+def _values(args: argparse.Namespace) -> dict[str, Any]:
+    """Every option's value, by the name of its attribute."""
+    return {
+        _name(flag): _value(args, flag, kind, default)
+        for flag, kind, default, _, _ in _OPTIONS
+    }
+
+
+def _check(values: dict[str, Any]) -> None:
+    """Raise for a number that only shows once the model is loaded."""
+    for flag, minimum in (
+        ("--max-running", 1),
+        ("--max-queue", 0),
+        ("--max-logprobs", 0),
+        ("--max-new-tokens-default", 1),
+        ("--threads", 1),
+    ):
+        check_count(flag, values[_name(flag)], minimum)
 
 
 def _value(args: argparse.Namespace, flag: str, kind: type, default: object) -> Any:
@@ -132,7 +153,7 @@ def _loader(
     """Opens the engine with the server's limits."""
 
     def load() -> Engine:
-        from litert_lm.config import Backend
+        from litert_lm.config import Backend, GenerateLimits
         from litert_lm.engine import Engine
 
         progress("Loading the model", 0.0)
@@ -142,6 +163,10 @@ def _loader(
             progress=progress,
             max_running=values["max_running"],
             max_waiting=values["max_queue"],
+            generate_limits=GenerateLimits(
+                max_logprobs=values["max_logprobs"],
+                default_max_new_tokens=values["max_new_tokens_default"],
+            ),
         )
 
     return load

@@ -19,7 +19,9 @@ Command = Callable[..., Any]
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("verb", ["run", "pull", "list", "show", "rm", "convert"])
+@pytest.mark.parametrize(
+    "verb", ["run", "serve", "pull", "list", "show", "rm", "convert"]
+)
 def test_every_verb_has_help(command: Command, verb: str) -> None:
     done = command(verb, "--help")
     assert done.code == 0
