@@ -117,12 +117,17 @@ class PrefixCache:
         turn = self._executor.turn() if is_lent else nullcontext()
         with turn, self._lock:
             pieces = self._find(keys)  # the owner may have changed its mind
+            # An abandoned sequence may be collected at any moment from here on.
+            held = [piece.block.entries for piece in pieces]
+            if None in held:
+                pieces = []
             count = sum(piece.count for piece in pieces)
             lent = self._move(cache, plan, pieces)
             if lent is None and pieces:
                 self._copy(cache, plan, pieces)
             self.counts.num_hits += bool(pieces)
             self.counts.num_hit_tokens += cache.num_tokens - start
+            del held
         return count, lent
 
     def lend(
