@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from litert_lm.sampling.constraint_grammar import make_grammar
+from litert_lm.errors import shown
+from litert_lm.sampling.constraint_grammar import make_grammar, refuse
 from litert_lm.sampling.constraint_native import compile_grammar
 from litert_lm.sampling.constraint_spec import ConstraintSpec
 from litert_lm.sampling.constraint_state import Constraint
@@ -48,7 +49,9 @@ class ConstraintCompiler:
             UnsupportedModelError: the tokenizer does not tell what its tokens write.
         """
         tables = self._read_tables()
-        grammar = make_grammar(spec)
+        grammar = make_grammar(spec, is_forcing=tables.amid.tokens.writes_all)
+        if spec.kind == "choice":
+            _check_choices(spec, tables)
         amid = compile_grammar(spec, tables.amid.native, grammar)
         first = None
         if tables.at_start is not None:
@@ -64,3 +67,10 @@ class ConstraintCompiler:
                     self._tokenizer, self._vocab_size, self._eos_ids
                 )
             return self._tables
+
+
+def _check_choices(spec: ConstraintSpec, tables: TokenTables) -> None:
+    """Refuse a text that would lead where no token goes on."""
+    for i, text in enumerate(spec.value):
+        if not tables.can_write(text):
+            refuse(spec, f"this model has no tokens for text {i}, {shown(text)}")

@@ -43,8 +43,13 @@ def refuse(spec: ConstraintSpec, reason: str) -> NoReturn:
     raise InvalidArgumentError(f"{spec.kind}{value} is wrong: {reason}. {hint}")
 
 
-def make_grammar(spec: ConstraintSpec) -> str:
+def make_grammar(spec: ConstraintSpec, *, is_forcing: bool = True) -> str:
     """llguidance's JSON form of `spec`; what only llguidance can check is not checked.
+
+    Args:
+        spec: what the output must look like.
+        is_forcing: let llguidance look for texts that must come next; for that it needs
+            tokens for all bytes.
 
     Raises:
         InvalidArgumentError: `spec` is wrong; names the field.
@@ -59,7 +64,19 @@ def make_grammar(spec: ConstraintSpec) -> str:
         refuse(spec, str(error))
     except RecursionError:
         refuse(spec, "it nests too deeply")
+    if not is_forcing:
+        grammars = _without_forcing(grammars)
     return _written(spec, {"grammars": grammars})
+
+
+def _without_forcing(grammars: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    main, *others = grammars
+    if "json_schema" in main:
+        others = [{**main, "name": "schema"}]
+        main = {"lark_grammar": "start: @schema\n"}
+    # At the end, so that lines keep their numbers.
+    option = '\n%llguidance {"no_forcing": true}\n'
+    return [{**main, "lark_grammar": main["lark_grammar"] + option}, *others]
 
 
 def _written(spec: ConstraintSpec, grammars: dict[str, Any]) -> str:

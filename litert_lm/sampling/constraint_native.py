@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from litert_lm.errors import ExecutionError
+from litert_lm.sampling.constraint_ebnf import is_ebnf
 from litert_lm.sampling.constraint_grammar import refuse
 from litert_lm.sampling.constraint_spec import ConstraintSpec
 
@@ -18,9 +19,13 @@ __all__ = ["compile_grammar", "reason_of"]
 
 _T = TypeVar("_T")
 
-_MIN_STACK = 16 << 20  # bytes
-_STACK_PER_CHARACTER = 1 << 10
-"""llguidance recurses into rules that use rules; a level takes some 8 characters."""
+_MIN_STACK_MB = 16
+_MAX_STACK_MB = 512
+_STACK_PER_CHARACTER = 2 << 10
+"""llguidance recurses into rules that use rules, some kilobytes for each."""
+
+_PLACE = re.compile(r"^(?:at )?\d+\(\d+\): ")
+"""Line and column of Lark, which only who wrote it can make use of."""
 
 _MAX_REASON = 300  # characters
 
@@ -40,9 +45,12 @@ def compile_grammar(
         limits = LLParserLimits(verbose_errors=False)
         return LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
 
-    matcher = _with_stack(make, _MIN_STACK + _STACK_PER_CHARACTER * len(grammar))
+    wanted = _MIN_STACK_MB + (_STACK_PER_CHARACTER * len(grammar) >> 20)
+    matcher = _with_stack(make, min(wanted, _MAX_STACK_MB) << 20)
     if matcher.is_error():
-        refuse(spec, reason_of(matcher.get_error()))
+        reason = reason_of(matcher.get_error())
+        is_lark = spec.kind == "grammar" and not is_ebnf(str(spec.value))
+        refuse(spec, reason if is_lark else _PLACE.sub("", reason))
     return matcher
 
 

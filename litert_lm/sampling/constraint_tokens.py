@@ -28,6 +28,8 @@ _ANCHOR = "\n"
 _SPECIAL_MARK = b"\xff"
 """First byte of what llguidance takes for a special token; no UTF-8 holds it."""
 
+_UTF8_BYTES = set(range(0xF5)) - {0xC0, 0xC1}
+
 
 class _Piece(Protocol):
     @property
@@ -85,9 +87,10 @@ class TokenBytes:
         self._is_start = is_start
         self._ids = _by_bytes(tokens, self.special_ids)
         self._max_length = max(map(len, self._ids), default=0)
+        self._bytes = {byte for byte in range(256) if bytes([byte]) in self._ids}
 
     def encode(self, text: str) -> list[int]:
-        """Ids that write exactly `text`: the tokenizer's, or the longest that fit."""
+        """Ids that write exactly `text`: the tokenizer's, else the longest that fit."""
         ids = self.own_ids(text)
         return (self.split(text.encode()) or []) if ids is None else ids
 
@@ -122,6 +125,22 @@ class TokenBytes:
             ids.append(found[-1])
             data = data[len(self.tokens[found[-1]]) :]
         return ids
+
+    @property
+    def writes_all(self) -> bool:
+        """Whether each byte of UTF-8 has a token, so that any text can be written."""
+        return self._bytes >= _UTF8_BYTES
+
+    def can_write(self, data: bytes) -> bool:
+        """Whether some tokens write exactly `data`."""
+        if self._bytes.issuperset(data):
+            return True
+        ends = {0}
+        for start in range(len(data)):
+            if start in ends:
+                found = self.prefixes(data[start : start + self._max_length])
+                ends |= {start + len(self.tokens[token_id]) for token_id in found}
+        return len(data) in ends
 
     def prefixes(self, data: bytes) -> list[int]:
         """Ids of all tokens that `data` starts with, the shortest first."""
@@ -161,6 +180,15 @@ class TokenTables(NamedTuple):
     at_start: TokenTable | None
     eos_ids: tuple[int, ...]
 
+    def can_write(self, text: str) -> bool:
+        """Whether the model has tokens for an output that is exactly `text`."""
+        data, amid = text.encode(), self.amid.tokens
+        if self.at_start is None or amid.can_write(data):
+            return amid.can_write(data)
+        start = self.at_start.tokens
+        firsts = (start.tokens[token_id] for token_id in start.prefixes(data))
+        return any(amid.can_write(data[len(first) :]) for first in firsts)
+
 
 def read_tables(
     tokenizer: ConstraintTokenizer, vocab_size: int, eos_ids: Sequence[int]
@@ -197,6 +225,8 @@ def _read_tokens(
     amid = TokenBytes(data, special, _after_anchor(tokenizer))
     silent = [i for i, text in enumerate(at_start) if data[i] and not text]
     silent = [i for i in silent if pieces[i].ends_start]
+    if not amid.writes_all:
+        at_start = [text if amid.split(text) is not None else b"" for text in at_start]
     return amid, TokenBytes(at_start, special, tokenizer.encode, silent, is_start=True)
 
 

@@ -163,11 +163,29 @@ def test_logits_of_another_model_are_refused():
         constraint.apply(np.zeros(3, np.float32))
 
 
+@pytest.mark.parametrize("choices", [("☃",), ("a☃", "a")])
+def test_choices_that_the_tokens_cannot_write_are_refused(choices):
+    tokenizer, _ = model_of("metaspace")
+    compiler = ConstraintCompiler(tokenizer, tokenizer.vocab_size, [1])
+    with pytest.raises(InvalidArgumentError, match=r"no tokens for text 0, 'a?☃'"):
+        compiler.compile(ConstraintSpec("choice", choices))
+
+
+@pytest.mark.parametrize("kind", ["metaspace", "sp-nfkc"])
+@pytest.mark.parametrize(
+    "choices", [("brown 日本 fox",), ("aé", "aö"), ("日本語", "日本")]
+)
+def test_a_vocabulary_without_bytes_writes_what_it_has(kind, choices):
+    constraint = constrain(kind, "choice", choices)
+    texts = {walk(constraint.fork(), kind, seed).text for seed in range(20)}
+    assert texts == set(choices)
+
+
 def test_what_the_tokens_cannot_write_is_refused_at_once():
     tokenizer, _ = model_of("metaspace")
     compiler = ConstraintCompiler(tokenizer, tokenizer.vocab_size, [1])
-    with pytest.raises(InvalidArgumentError, match=r"choice .* tokens can write"):
-        compiler.compile(ConstraintSpec("choice", ("☃",)))
+    with pytest.raises(InvalidArgumentError, match=r"json_object .* tokens can write"):
+        compiler.compile(ConstraintSpec("json_object"))
 
 
 def test_tokens_that_depend_on_neighbours_are_refused():

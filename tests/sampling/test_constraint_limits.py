@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import pairwise
+from string import ascii_lowercase as LETTERS
 
 import pytest
 
@@ -25,6 +27,12 @@ def refs(num_links):
         f"d{i}": {"items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(num_links)
     }
     return json.dumps({"$ref": "#/$defs/d0", "$defs": {**links, f"d{num_links}": {}}})
+
+
+def short_chain(num_links):
+    names = [f"{a}{b}{c}" for a in LETTERS for b in LETTERS for c in LETTERS]
+    rules = [f"{a}:{b}" for a, b in pairwise(names[:num_links])]
+    return "\n".join([f"start:{names[0]}", *rules, f'{names[num_links - 1]}:"b"'])
 
 
 HOSTILE = {
@@ -51,6 +59,7 @@ HOSTILE = {
         "grammar",
         "root ::= a0\n" + chain('a{} ::= a{} "b"', 'a2000 ::= root | "b"', 2000),
     ),
+    "a chain of short rules": ("grammar", short_chain(8000)),
     "doubling rules": (
         "grammar",
         "root ::= a0\n" + chain("a{0} ::= a{1} a{1}", 'a60 ::= "x"', 60),
