@@ -36,6 +36,7 @@ from litert_lm.executor.opening import (
 from litert_lm.first_load import first_load
 from litert_lm.generate.chunk_iterator import ChunkIterator
 from litert_lm.generate.engine_requests import EngineRequests
+from litert_lm.generate.kv_transfer import KVTransfers
 from litert_lm.generate.prefix_budget import default_prefix_bytes
 from litert_lm.generate.prefix_cache import PrefixCache
 from litert_lm.generate.request import GenerateRequest, Prompt
@@ -48,6 +49,7 @@ from litert_lm.tokenizer.prepared import load_prepared, prepare
 
 __all__ = ["Engine"]
 
+_TRANSFER_SHARE = 4  # exported states against the prefix cache, in memory
 _CPU = Backend.CPU()
 _BACKENDS = (Backend.CPU, Backend.GPU, Backend.NPU)
 
@@ -96,6 +98,7 @@ class Engine:
         executor: what sessions run the model with.
         prefix_cache: what they share of prompts that begin alike.
         scheduler: admits requests within the limits.
+        model_hash: SHA-256 of the bundle, in hexadecimal.
         init_seconds: how long opening took.
 
     Raises:
@@ -149,6 +152,9 @@ class Engine:
         if prefix_cache_bytes is None:
             prefix_cache_bytes = default_prefix_bytes(self.executor)
         self.prefix_cache = PrefixCache(self.executor, prefix_cache_bytes)
+        self._transfers = KVTransfers(
+            self.model_hash, prefix_cache_bytes // _TRANSFER_SHARE
+        )
         self._requests = EngineRequests(
             self.executor,
             self.tokenizer,
@@ -156,6 +162,7 @@ class Engine:
             limits=self.generate_limits,
             scheduler=self.scheduler,
             prefix_cache=self.prefix_cache,
+            transfers=self._transfers,
         )
         self.init_seconds = time.perf_counter() - begin
 
@@ -172,6 +179,7 @@ class Engine:
         """
         self.executor.close()
         self.prefix_cache.close()
+        self._transfers.close()
         self._bundle.close()
 
     def create_session(
@@ -205,7 +213,40 @@ class Engine:
             sampler_config=sampler_config,
             max_output_tokens=max_output_tokens,
             prefix_cache=self.prefix_cache,
+            model_hash=self.model_hash,
         )
+
+    def load_session(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        apply_prompt_template: bool = True,
+        sampler_config: SamplerConfig | None = None,
+        max_output_tokens: int | None = None,
+    ) -> Session:
+        """A session that goes on where the one stood that `Session.save` wrote.
+
+        Its answers are those that the saved one would give, bit for bit, on the same
+        machine with the same number of threads.
+
+        Args:
+            path: the file.
+            apply_prompt_template, sampler_config, max_output_tokens: as in
+                `create_session`; they are not part of the file. With the same seed a
+                random sequence goes on from its place.
+
+        Raises:
+            SavedStateError: damaged, of another model, or longer than the context.
+            StorageError: the file cannot be read.
+            InvalidArgumentError: any other argument.
+        """
+        session = self.create_session(
+            apply_prompt_template=apply_prompt_template,
+            sampler_config=sampler_config,
+            max_output_tokens=max_output_tokens,
+        )
+        session._load(path)
+        return session
 
     def generate(self, prompt: Prompt, **options: object) -> GenerateResponse:
         """Answer one prompt in a context of its own.
@@ -273,22 +314,26 @@ class Engine:
             loading = pool.submit(_load_texts, self._bundle, cache_dir)
             self.executor: Executor = open_executor(self._bundle, options, facts)
             self.executor.load()
-            self.tokenizer, self.config = loading.result()
+            self.tokenizer, self.config, self.model_hash = loading.result()
         trim_heap()
         self.executor.pad_id = self.config.pad_id
 
 
-def _load_texts(bundle: Bundle, cache_dir: str | None) -> tuple[Tokenizer, ModelConfig]:
+def _load_texts(
+    bundle: Bundle, cache_dir: str | None
+) -> tuple[Tokenizer, ModelConfig, str]:
+    """Tokenizer and metadata, and the bundle's SHA-256."""
     importlib.import_module("numpy.random")  # 5 ms that the first answer would take
-    tokenizer = _load_tokenizer(bundle, CacheDirectory(cache_dir, bundle.path))
+    cache = CacheDirectory(cache_dir, bundle.path)
+    content = cache.content_hash(bundle.path, identity=bundle.identity)
+    tokenizer = _load_tokenizer(bundle, cache, content)
     what = f"LlmMetadata of {bundle.path}"
     config = resolve(bundle.llm_metadata, tokenizer, what)
-    return tokenizer, config
+    return tokenizer, config, content
 
 
-def _load_tokenizer(bundle: Bundle, cache: CacheDirectory) -> Tokenizer:
+def _load_tokenizer(bundle: Bundle, cache: CacheDirectory, content: str) -> Tokenizer:
     """The bundle's tokenizer; from the second time on in a form that loads faster."""
-    content = cache.content_hash(bundle.path, identity=bundle.identity)
     name = f"tokenizer-{content[:32]}-{runtime_key()}"
     blob = cache.load_blob(name)
     if blob is not None:

@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.config import SamplerConfig, check_count
-from litert_lm.errors import (
-    CancelledError,
-    InvalidArgumentError,
-    SessionStateError,
-)
+from litert_lm.errors import CancelledError, InvalidArgumentError, SessionStateError
 from litert_lm.executor.executor import Executor
 from litert_lm.generate.answers import Answers
 from litert_lm.generate.chunk_iterator import ChunkIterator
 from litert_lm.generate.decoding import Decoding, decode
 from litert_lm.generate.prefix_cache import PrefixCache
-from litert_lm.generate.prompt import (
-    PromptAssembler,
-    Turn,
-    Turns,
-    checked_texts,
-)
+from litert_lm.generate.prompt import PromptAssembler, Turn, Turns, checked_texts
 from litert_lm.generate.prompt_scores import score_continuation
+from litert_lm.generate.reply import ReplyAnswers, ReplyOptions
 from litert_lm.generate.request import GenerateRequest, Prompt
-from litert_lm.generate.response import (
-    GenerateResponse,
-    SequenceOutput,
-    join,
-)
+from litert_lm.generate.response import GenerateResponse, SequenceOutput, join
 from litert_lm.generate.running import AdmittedRequest, Place, RequestRunner
+from litert_lm.generate.saved_session import load_session, save_session
 from litert_lm.generate.sequence import TokenSequence
 from litert_lm.generate.times import Times
 from litert_lm.results import BenchmarkInfo, Responses
@@ -66,6 +57,7 @@ class Session:
         sampler_config: SamplerConfig | None,
         max_output_tokens: int | None,
         prefix_cache: PrefixCache | None = None,
+        model_hash: str = "",
     ) -> None:
         check_count("max_output_tokens", max_output_tokens, minimum=1)
         self._executor = executor
@@ -81,6 +73,7 @@ class Session:
             max_output_tokens=max_output_tokens,
             default_max_new_tokens=runner.limits.default_max_new_tokens,
         )
+        self._model_hash = model_hash
         self._sequence = TokenSequence(executor, prefix_cache)
         self._turns = Turns()
         self._busy = threading.Lock()
@@ -144,6 +137,26 @@ class Session:
         with self._exclusive():
             ids = self._request_ids(request)
             self._runner.check_prompt(admitted, ids, len(self._sequence.token_ids))
+        return ChunkIterator(self._stream(admitted, is_cancelled), self.cancel_process)
+
+    def reply_stream(
+        self, token_ids: Sequence[int], options: ReplyOptions
+    ) -> ChunkIterator[GenerateResponse]:
+        """Answer a conversation's prompt in chunks, as `generate_stream` does.
+
+        Special tokens are text here. Without a limit the answer may fill the context.
+
+        Raises:
+            InvalidArgumentError: a wrong option, or a prompt that does not fit.
+            SessionStateError: closed, or busy elsewhere.
+        """
+        is_cancelled = self._cancellation()
+        request = options.request(token_ids, self._num_free - len(token_ids))
+        admitted = self._runner.admit(request, self._answers)
+        with self._exclusive():
+            num_used = len(self._sequence.token_ids)
+            self._runner.check_prompt(admitted, token_ids, num_used)
+        admitted = replace(admitted, answers=ReplyAnswers(self._answers, options))
         return ChunkIterator(self._stream(admitted, is_cancelled), self.cancel_process)
 
     def _stream(
@@ -294,6 +307,34 @@ class Session:
             check_count("num_tokens", num_tokens, minimum=0, maximum=most)
             self._sequence.rewind(num_tokens)
             self._turns.rewind(num_tokens)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the session into a file, from which `Engine.load_session` goes on.
+
+        A safetensors file with the token ids, all entries and a checksum; it appears
+        whole or not at all.
+
+        Raises:
+            InvalidArgumentError: no path.
+            StorageError: the file cannot be written.
+            SessionStateError: closed, or busy elsewhere.
+        """
+        with self._exclusive():
+            save_session(
+                path,
+                self._sequence,
+                self._executor,
+                self._model_hash,
+                self._turns,
+                self._answers,
+            )
+
+    def _load(self, path: str | os.PathLike[str]) -> None:
+        """Stand where a saved session stood; see `Engine.load_session`."""
+        with self._exclusive():
+            self._turns = load_session(
+                path, self._sequence, self._executor, self._model_hash, self._answers
+            )
 
     def cancel_process(self) -> None:
         """Stop what the session is doing, from any thread; it stays usable.

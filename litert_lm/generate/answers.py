@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -77,6 +78,22 @@ class Answers:
         if rng is not None and any(seed is not None for seed in self._seeds):
             made.__dict__["_rng"] = copy.deepcopy(rng)
         return made
+
+    def random_state(self) -> dict[str, Any] | None:
+        """Seeds and place of the random sequence; None without a seed or a draw."""
+        rng = self.__dict__.get("_rng")
+        if rng is None or all(seed is None for seed in self._seeds):
+            return None
+        return {"seeds": list(self._seeds), "state": rng.bit_generator.state}
+
+    def restore_random(self, state: Any) -> None:
+        """Go on from a `random_state`, where the seeds are the same.
+
+        Raises:
+            TypeError, ValueError, KeyError, OverflowError: it is none.
+        """
+        if state["seeds"] == list(self._seeds):
+            self._rng.bit_generator.state = state["state"]
 
     def choice(self, request: GenerateRequest) -> SamplingChoice:
         """The sampling values of a request.

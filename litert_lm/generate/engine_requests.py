@@ -11,6 +11,7 @@ from litert_lm.errors import PromptTooLongError
 from litert_lm.executor.executor import Executor
 from litert_lm.generate.answers import Answers
 from litert_lm.generate.chunk_iterator import ChunkIterator
+from litert_lm.generate.kv_transfer import KVTransfers
 from litert_lm.generate.prefix_cache import PrefixCache
 from litert_lm.generate.prompt import PromptAssembler, Turn
 from litert_lm.generate.request import GenerateRequest
@@ -34,6 +35,7 @@ class EngineRequests:
         limits: what requests may ask for.
         scheduler: says when a request may run.
         prefix_cache: where prompts look for what others stored.
+        transfers: the states that requests export.
 
     Attributes:
         runner: runs requests, also those of sessions.
@@ -48,9 +50,15 @@ class EngineRequests:
         limits: GenerateLimits,
         scheduler: Scheduler,
         prefix_cache: PrefixCache,
+        transfers: KVTransfers,
     ) -> None:
         self.runner = RequestRunner(
-            executor, tokenizer, config, limits=limits, scheduler=scheduler
+            executor,
+            tokenizer,
+            config,
+            limits=limits,
+            scheduler=scheduler,
+            transfers=transfers,
         )
         self._executor = executor
         self._prefix_cache = prefix_cache

@@ -117,18 +117,17 @@ class PrefixCache:
         turn = self._executor.turn() if is_lent else nullcontext()
         with turn, self._lock:
             pieces = self._find(keys)  # the owner may have changed its mind
-            # An abandoned sequence may be collected at any moment from here on.
-            held = [piece.block.entries for piece in pieces]
-            if None in held:
-                pieces = []
-            count = sum(piece.count for piece in pieces)
+            # An abandoned sequence may be collected at any moment, unless held.
+            held = [(p, p.block.entries) for p in pieces]
+            sources = [(p, source) for p, source in held if source is not None]
+            if not pieces or len(sources) < len(pieces):
+                return 0, None
             lent = self._move(cache, plan, pieces)
-            if lent is None and pieces:
-                self._copy(cache, plan, pieces)
-            self.counts.num_hits += bool(pieces)
+            if lent is None:
+                self._copy(cache, plan, sources)
+            self.counts.num_hits += 1
             self.counts.num_hit_tokens += cache.num_tokens - start
-            del held
-        return count, lent
+        return sum(piece.count for piece in pieces), lent
 
     def lend(
         self, cache: KVCache, keys: Sequence[bytes], ends: Sequence[int]
@@ -288,18 +287,21 @@ class PrefixCache:
             for child in block.children
         )
 
-    def _copy(self, cache: KVCache, plan: PrefillPlan, pieces: Sequence[Piece]) -> None:
+    def _copy(
+        self,
+        cache: KVCache,
+        plan: PrefillPlan,
+        sources: Sequence[tuple[Piece, Entries | KVCache]],
+    ) -> None:
         """Put pieces into the cache, as long as the calls would have made it."""
-        count = sum(piece.count for piece in pieces)
+        count, last = sum(piece.count for piece, _ in sources), sources[-1][0]
         cache.grow(plan.lengths[count - 1], plan.reserve)
-        for piece in pieces:
-            source = piece.block.entries
-            if source is not None:
-                whole = self._is_whole and piece is pieces[-1]
-                first = source.first if isinstance(source, Entries) else 0
-                cache.put(source, first, piece.begin, piece.end, whole=whole)
-        cache.num_tokens = pieces[-1].end
-        self._touch(pieces[-1].block)
+        for piece, source in sources:
+            whole = self._is_whole and piece is last
+            first = source.first if isinstance(source, Entries) else 0
+            cache.put(source, first, piece.begin, piece.end, whole=whole)
+        cache.num_tokens = last.end
+        self._touch(last.block)
 
     def _is_worth_taking(self, lent: Sequence[PrefixBlock], cache: KVCache) -> bool:
         """The memory is not much more than what is needed of it."""

@@ -21,12 +21,17 @@ from litert_lm.errors import (
 from litert_lm.executor.executor import Executor
 from litert_lm.generate.answers import Answers
 from litert_lm.generate.decoding import Constraint, Decoding, decode
+from litert_lm.generate.kv_transfer import (
+    KVTransfer,
+    KVTransfers,
+    read_kv_transfer,
+)
 from litert_lm.generate.prefix_cache import PrefixUse
 from litert_lm.generate.prompt_scores import score_prompt
 from litert_lm.generate.request import GenerateRequest
 from litert_lm.generate.request_checks import (
     check_against_model,
-    check_prompt_candidates,
+    check_candidates_fit,
 )
 from litert_lm.generate.response import (
     FinishInfo,
@@ -55,6 +60,7 @@ class AdmittedRequest:
     request: GenerateRequest
     answers: Answers
     constraint: Constraint | None
+    transfer: KVTransfer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +88,7 @@ class RequestRunner:
         tokenizer, config: of the same bundle.
         limits: what requests may ask for.
         scheduler: says when a request may run.
+        transfers: the states that requests export.
     """
 
     def __init__(
@@ -92,9 +99,11 @@ class RequestRunner:
         *,
         limits: GenerateLimits,
         scheduler: Scheduler,
+        transfers: KVTransfers,
     ) -> None:
         self.limits = limits
         self.scheduler = scheduler
+        self._transfers = transfers
         self._executor = executor
         self._tokenizer = tokenizer
         self._config = config
@@ -115,7 +124,8 @@ class RequestRunner:
         constraint = None
         if request.constraint is not None:
             constraint = self._constraints.compile(request.constraint)
-        return AdmittedRequest(request, answers, constraint)
+        transfer = read_kv_transfer(request.kv_transfer_params)
+        return AdmittedRequest(request, answers, constraint, transfer)
 
     def check_prompt(
         self, admitted: AdmittedRequest, ids: Sequence[int], num_used: int
@@ -126,12 +136,14 @@ class RequestRunner:
             PromptTooLongError: no room for it and one token of an answer.
             ContextFullError: no room for anything.
             InvalidArgumentError: the answer cannot be as it was asked for.
+            SavedStateError: it imports a KV state of another model.
         """
         self.check_room(len(ids), num_used)
+        self._transfers.check(admitted.transfer, ids, num_used)
         request = admitted.request
-        check_prompt_candidates(request, len(ids), self._executor.vocab_size)
         num_free = self._executor.context_length - num_used - len(ids)
-        admitted.answers.limit(request, num_free)
+        limit = admitted.answers.limit(request, num_free)
+        check_candidates_fit(request, len(ids), limit, self._executor.vocab_size)
         self._check_first_step(admitted)
 
     def check_room(self, num_tokens: int, num_used: int) -> None:
@@ -162,7 +174,8 @@ class RequestRunner:
             with self.scheduler.admit(
                 request.priority, is_cancelled=place.is_cancelled
             ):
-                yield GenerateResponse(prompt_info=self._prefill(request, ids, place))
+                yield GenerateResponse(prompt_info=self._prefill(admitted, ids, place))
+                exported = sequence.state() if admitted.transfer.is_export else None
                 decodings = admitted.answers.of_request(
                     request,
                     sequence.token_ids,
@@ -170,16 +183,24 @@ class RequestRunner:
                     admitted.constraint,
                 )
                 outputs = _decode_all(sequence, decodings, place.is_cancelled)
+                if exported is not None:
+                    outputs = self._transfers.exporting(outputs, exported)
                 for output in place.times.decode(outputs):
                     yield GenerateResponse(outputs=(output,))
         except CancelledError:
             yield _aborted(request, ids)
 
     def _prefill(
-        self, request: GenerateRequest, ids: Sequence[int], place: Place
+        self, admitted: AdmittedRequest, ids: Sequence[int], place: Place
     ) -> PromptInfo:
+        request = admitted.request
         with place.times.prefill(len(ids)):
             if not request.prompt_logprobs:
+                num_known = self._transfers.restore(
+                    admitted.transfer, place.sequence, ids
+                )
+                if num_known:
+                    return _prompt_info(ids, num_cached=num_known)
                 num_cached = place.sequence.extend(
                     ids,
                     reuse=PrefixUse(

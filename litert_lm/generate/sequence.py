@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from litert_lm.errors import CancelledError, ContextFullError
+from litert_lm.executor.entries import Entries
 from litert_lm.executor.executor import Executor
+from litert_lm.executor.kv_cache import KVCache
 from litert_lm.generate.prefix_cache import PrefixCache, PrefixUse
 from litert_lm.generate.prefix_chain import PrefixChain
+from litert_lm.generate.sequence_state import SequenceState
 
 __all__ = ["TokenSequence"]
 
@@ -42,6 +45,11 @@ class TokenSequence:
         self._chain = PrefixChain(executor, prefix_cache)
         finalizer = weakref.finalize(self, self._chain.close, may_wait=False)
         finalizer.atexit = False
+
+    @property
+    def cache(self) -> KVCache:
+        """Where the entries are, until the next call."""
+        return self._cache
 
     def extend(
         self,
@@ -151,6 +159,42 @@ class TokenSequence:
         copy._cache.copy_from(self._cache)
         copy._chain.follow(self._chain)
         return copy
+
+    def state(self) -> SequenceState:
+        """Where the sequence stands, in copies of its entries."""
+        cache, count = self._cache, self._cache.num_tokens
+        kept = None
+        if cache.length >= 0:
+            kept = Entries.copied(cache, 0, count, whole=True)
+
+        def fill(target: KVCache) -> None:
+            if kept is not None:
+                target.put(kept, 0, 0, count, whole=True)
+
+        return SequenceState(
+            token_ids=tuple(self.token_ids),
+            num_stored=count,
+            length=cache.length,
+            reserved=cache.reserved,
+            fill=fill,
+            nbytes=0 if kept is None else kept.nbytes,
+        )
+
+    def restore(self, state: SequenceState) -> None:
+        """Stand where another sequence of the same model stood.
+
+        After an error the sequence is empty.
+        """
+        self.close()
+        try:
+            if state.length >= 0:
+                self._cache.grow(state.length, state.reserved)
+                state.fill(self._cache)
+                self._cache.num_tokens = state.num_stored
+            self.token_ids = list(state.token_ids)
+        except BaseException:
+            self._drop_entries()
+            raise
 
     def close(self) -> None:
         """Forget everything; what the prefix cache may keep goes there."""
