@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from litert_lm.convert.architectures import llama
+from litert_lm.convert.architectures.batch import BATCH, add_batch_signature
 from litert_lm.convert.architectures.decoder import SIGNATURES, add_signature
 from litert_lm.convert.checkpoint import Checkpoint
 from litert_lm.convert.tflite import ModelAuthor, TFLiteFile
@@ -68,6 +69,7 @@ def build_model(
     for signature in SIGNATURES:
         if signature.length <= length:
             add_signature(author, signature, config.shape, made, config.rope, length)
+    add_batch_signature(author, BATCH, config.shape, made, config.rope, length)
     shape = config.shape
     return BuiltModel(author.finish(), shape.num_layers, shape.vocab_size, length)
 

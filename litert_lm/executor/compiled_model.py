@@ -76,10 +76,7 @@ class CompiledModel:
         self._model = model
         self.handle = self._compile()
         self.signatures = model.signatures
-        self._shapes = {
-            key: {spec.name: spec.shape for spec in signature.inputs}
-            for key, signature in self.signatures.items()
-        }
+        self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
         self._output_shapes: dict[str, dict[str, tuple[int, ...]]] = {}
         self._cancellation: Any = None
         self._raised: list[BaseException] = []
@@ -122,6 +119,9 @@ class CompiledModel:
 
     def input_shapes(self, key: str) -> Mapping[str, tuple[int, ...]]:
         """Current shape of every input of a signature, after resizing."""
+        if key not in self._shapes:
+            inputs = self.signatures[key].inputs
+            self._shapes[key] = {spec.name: spec.shape for spec in inputs}
         return self._shapes[key]
 
     def resize_input(self, key: str, name: str, shape: tuple[int, ...]) -> None:
@@ -130,7 +130,7 @@ class CompiledModel:
         A shape that the graph cannot take shows as an error of the next run, after
         which the signature is unusable.
         """
-        if self._shapes[key][name] == shape:
+        if self.input_shapes(key)[name] == shape:
             return
         self._output_shapes.pop(key, None)
         signature = self.signatures[key]

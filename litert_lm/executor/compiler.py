@@ -39,6 +39,7 @@ class ModelCompiler:
     Attributes:
         is_patching: some models are changed.
         max_lengths: lengths for which they may be compiled at once.
+        max_copies: copies of a signature that may be compiled.
         before_replacing: called before a compilation takes the place of an earlier
             one, which is to be let go of, or its weights are mapped twice.
     """
@@ -64,7 +65,8 @@ class ModelCompiler:
         self.is_patching = bool(self._patched)
         # In huge pages the packed weights are not shared between compilations.
         self.max_lengths = 1 if uses_huge_pages else 2
-        self._compiled: dict[tuple[str, str, int], CompiledModel] = {}
+        self.max_copies = 1 if uses_huge_pages else 3
+        self._compiled: dict[tuple[str, str, int, int], CompiledModel] = {}
         self._loaded: dict[str, LoadedModel] = {}
         self.before_replacing: Callable[[], None] = lambda: None
 
@@ -73,25 +75,30 @@ class ModelCompiler:
         for kind in self._sections.keys() - self._patched.keys():
             self._load(kind)
 
-    def __call__(self, kind: str, key: str, tokens: int) -> CompiledModel:
+    def __call__(
+        self, kind: str, key: str, tokens: int, copy: int = 0
+    ) -> CompiledModel:
         """The compiled model of type `kind` in which signature `key` can be run.
 
         Args:
             tokens: length of the cache that it will be run with.
+            copy: which of several with this signature; all but the first are compiled
+                for it alone.
         """
         patch = self._patched[kind][0] if kind in self._patched else None
         if patch is None or key not in patch.least:
             tokens = 0  # the same for all lengths
-        if (kind, key, tokens) not in self._compiled:
-            keys = self._together(kind, key, tokens)
-            places = {(kind, each, tokens) for each in keys} & self._compiled.keys()
+        if (kind, key, tokens, copy) not in self._compiled:
+            keys = (key,) if copy else self._together(kind, key, tokens)
+            wanted = {(kind, each, tokens, copy) for each in keys}
+            places = wanted & self._compiled.keys()
             if places:
                 self.before_replacing()
             for place in places:
                 del self._compiled[place]
             model = self._compile(kind, keys, tokens)
-            self._compiled |= {(kind, each, tokens): model for each in keys}
-        return self._compiled[kind, key, tokens]
+            self._compiled |= dict.fromkeys(wanted, model)
+        return self._compiled[kind, key, tokens, copy]
 
     def _together(self, kind: str, key: str, tokens: int) -> tuple[str, ...]:
         """The signatures that are compiled with `key`."""

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from litert_lm.errors import CancelledError, ContextFullError, SessionStateError
+from litert_lm.errors import (
+    CancelledError,
+    ContextFullError,
+    ExecutionError,
+    SessionStateError,
+)
 from litert_lm.executor.cache_lengths import cache_lengths
 from litert_lm.executor.compiler import ModelCompiler
 from litert_lm.executor.kv_cache import KVCache
-from litert_lm.executor.layout import ModelLayout, Step
+from litert_lm.executor.layout import BatchStep, ModelLayout, Step
 from litert_lm.executor.plan import Chunk, PrefillPlan, plan_prefill
+from litert_lm.executor.runners import Runners
+from litert_lm.executor.shared_steps import SharedSteps
 from litert_lm.executor.step_runner import StepRunner
+from litert_lm.executor.turns import Turns
 
 __all__ = ["Executor"]
 
@@ -28,6 +33,8 @@ _COMPILED_HEADROOM = 64  # the same where more room slows every step down
 # Relative cost of calls that were never measured.
 _DECODE_COST = 1.0
 _TOKEN_COST = 0.03
+
+_PATIENCE = 0.25  # of a decode step, to wait for who will share the next one
 
 
 class Executor:
@@ -40,11 +47,11 @@ class Executor:
         is_resizable: the graphs take caches shorter than exported, as they are or as
             `compiled` changes them.
         context_length: limit on the entries of a cache, at most the layout's.
+        batch_keys: steps of several sequences that give the logits of single ones.
 
     Attributes:
         layout, is_resizable, context_length: as above.
         vocab_size: number of logits.
-        pad_id: token id in padding rows.
     """
 
     def __init__(
@@ -55,6 +62,7 @@ class Executor:
         costs: Mapping[str, float] | None = None,
         is_resizable: bool = False,
         context_length: int | None = None,
+        batch_keys: Collection[str] = (),
     ) -> None:
         self.layout = layout
         self.is_resizable = is_resizable
@@ -62,19 +70,17 @@ class Executor:
         self.vocab_size = layout.vocab_size
         self._compiled = compiled
         self._costs = dict(costs or {})
-        self.pad_id = 0
         self._is_closed = False
-        self._lock = threading.Lock()
-        self._decoder: StepRunner | None = None  # the runner of the last decode step
-        self._runners: dict[tuple[int, int, bool], StepRunner] = {}
-        self._caches: list[weakref.ref[KVCache]] = []
-        self._in_use: list[int] = []  # lengths compiled for, the last used one last
+        self._turns = Turns()
         self._prefill = _useful(layout.prefill)
         self._lengths = cache_lengths(
             layout, is_resizable=is_resizable, is_compiled=compiled.is_patching
         )
-        self._doubled = _doubled_states(layout)
-        compiled.before_replacing = self._let_go
+        self._runners = Runners(
+            layout, compiled, self._prefill, self._lengths, is_resizable=is_resizable
+        )
+        self._batch = _largest(layout, batch_keys)
+        self._shared = None if self._batch is None else self._share(self._batch)
 
     @property
     def can_rewind(self) -> bool:
@@ -83,27 +89,49 @@ class Executor:
 
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence; memory comes with its first tokens."""
-        cache = KVCache(self.layout.states, self._doubled)
-        self._caches.append(weakref.ref(cache, self._caches.remove))
-        return cache
+        return self._runners.new_cache()
+
+    @property
+    def pad_id(self) -> int:
+        """Token id in padding rows."""
+        return self._runners.pad_id
+
+    @pad_id.setter
+    def pad_id(self, token_id: int) -> None:
+        self._runners.pad_id = token_id
 
     @property
     def lengths(self) -> list[int]:
         """Tokens per call that are in use, 1 for a decode step."""
         return [1, *sorted({step.length for step in self._prefill})]
 
+    @property
+    def cache_lengths(self) -> list[int]:
+        """Lengths that the arrays of caches have, growing."""
+        return list(self._lengths)
+
+    @property
+    def max_batch(self) -> int:
+        """Sequences that `decode_together` takes; 0 where there is no such step."""
+        return self._batch.size if self._batch is not None else 0
+
+    @property
+    def batch_key(self) -> str | None:
+        """Signature key of the step that `decode_together` runs."""
+        return None if self._batch is None else self._batch.key
+
     def step_key(self, length: int) -> str:
         """Signature key of the calls with `length` tokens and the longest cache."""
-        return self._step(length, self._lengths[-1]).key
+        return self._runners.step(length, self._lengths[-1]).key
 
     def run_chunk(self, cache: KVCache, length: int, token_ids: Sequence[int]) -> None:
         """Store `token_ids` by one call with `length` tokens, padded if need be."""
-        with self._lock:
+        with self._turns.turn():
             self._run(cache, length, token_ids, 0, None)
 
     def load(self) -> None:
         """Read the models now, instead of at the first token."""
-        with self._lock:
+        with self._turns.turn():
             self._compiled.load()
 
     def check_open(self) -> None:
@@ -116,10 +144,9 @@ class Executor:
 
         Waits for a call that is running; closing twice is harmless.
         """
-        with self._lock:
+        with self._turns.turn():
             self._is_closed = True
-            self._decoder = None
-            self._runners.clear()
+            self._runners.forget()
             self._compiled.close()
 
     def prefill(
@@ -146,7 +173,7 @@ class Executor:
         done = 0
         for chunk in plan.chunks:
             ids = token_ids[done : done + chunk.num_tokens]
-            with self._lock:
+            with self._turns.turn():
                 self._run(cache, chunk.length, ids, plan.reserve, is_cancelled)
             done += chunk.num_tokens
             if progress is not None:
@@ -162,19 +189,20 @@ class Executor:
         end, position = cache.num_tokens + count, cache.num_tokens
         is_patching, length = self._compiled.is_patching, cache.length
         headroom = _COMPILED_HEADROOM if is_patching else _HEADROOM
-        reserve = self._bucket(end + headroom)
+        reserve = self._runners.bucket(end + headroom)
         chunks, lengths = self._plan(position, count), []
         for chunk in chunks:
             needed = position + chunk.length
             if needed > length:
-                length = self._bucket(max(needed, reserve) if is_patching else needed)
+                wanted = max(needed, reserve) if is_patching else needed
+                length = self._runners.bucket(wanted)
             lengths.append(length)
             position += chunk.num_tokens
         return PrefillPlan(tuple(chunks), tuple(lengths), reserve)
 
     def turn(self) -> AbstractContextManager[object]:
         """Entered while no model call runs and no other sequence's arrays move."""
-        return self._lock
+        return self._turns.turn()
 
     def decode(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
         """Store one token's entry and return the logits [vocab_size] after it.
@@ -183,15 +211,67 @@ class Executor:
         """
         if cache.num_tokens >= self.context_length:
             self._check_room(cache, 1)
-        with self._lock:
-            runner = self._decoder
-            if runner is None or not cache.num_tokens < cache.length == runner.length:
-                runner = self._decoder = self._runner(cache, 1, 0)
-            try:
-                return runner.decode(cache, token_id)
-            except BaseException:
-                self._forget_runners()
-                raise
+        turns, shared = self._turns, self._shared
+        if turns.is_free and (shared is None or not shared.is_expecting):
+            with turns.lock:
+                return self._decode(cache, token_id)
+        if shared is not None:
+            return shared.decode(cache, token_id)
+        with turns.turn():
+            return self._decode(cache, token_id)
+
+    def decode_together(
+        self, caches: Sequence[KVCache], token_ids: Sequence[int]
+    ) -> list[npt.NDArray[np.float32]]:
+        """What `decode` gives for each of several sequences, by one call of the model.
+
+        Args:
+            caches: equally long ones with room for a token, at most as many as the
+                model's batch step takes.
+            token_ids: one for each.
+        """
+        with self._turns.turn():
+            return self._decode_together(caches, token_ids)
+
+    def _decode(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
+        runner = self._runners.last_decoder
+        if runner is None or not cache.num_tokens < cache.length == runner.length:
+            self.check_open()
+            runner = self._runners.decoder(cache)
+        try:
+            return runner.decode(cache, token_id)
+        except BaseException:
+            self._runners.forget()
+            raise
+
+    def _decode_together(
+        self, caches: Sequence[KVCache], token_ids: Sequence[int]
+    ) -> list[npt.NDArray[np.float32]]:
+        self.check_open()
+        if self._batch is None:
+            raise ExecutionError("The model has no step for several sequences.")
+        try:
+            runner = self._runners.batch(self._batch, caches[0].length)
+            return runner.decode(caches, token_ids)
+        except BaseException:
+            self._runners.forget()
+            raise
+
+    def _share(self, step: BatchStep) -> SharedSteps | None:
+        """Shares decode steps where that is faster than one after another."""
+        one = self._costs.get(self.step_key(1), _DECODE_COST)
+        together = self._costs.get(step.key, one)
+        least = max(2, int(together / one) + 1)
+        if least > step.size:
+            return None
+        return SharedSteps(
+            self._turns,
+            self._decode,
+            self._decode_together,
+            least=least,
+            most=step.size,
+            patience=_PATIENCE * one,
+        )
 
     def score(
         self,
@@ -218,14 +298,18 @@ class Executor:
             ContextFullError: more tokens than the cache can hold.
         """
         self._check_room(cache, len(token_ids))
-        reserve = self._bucket(cache.num_tokens + len(token_ids) + _COMPILED_HEADROOM)
+        end = cache.num_tokens + len(token_ids)
+        reserve = self._runners.bucket(end + _COMPILED_HEADROOM)
         done = 0
         for chunk in self._score_plan(cache.num_tokens, len(token_ids)):
             if is_cancelled is not None and is_cancelled():
                 raise CancelledError("The scoring was cancelled.")
             ids = token_ids[done : done + chunk.num_tokens]
-            with self._lock:
-                runner = self._runner(cache, chunk.length, reserve, is_scoring=True)
+            with self._turns.turn():
+                self.check_open()
+                runner = self._runners.get(
+                    cache, chunk.length, reserve, is_scoring=True
+                )
                 self._call(runner, cache, ids)
             yield runner.logits(cache, len(ids))
             done += chunk.num_tokens
@@ -240,7 +324,8 @@ class Executor:
         reserve: int,
         is_cancelled: Callable[[], bool] | None,
     ) -> None:
-        runner = self._runner(cache, length, reserve)
+        self.check_open()
+        runner = self._runners.get(cache, length, reserve)
         if is_cancelled is None:
             self._call(runner, cache, token_ids)
             return
@@ -256,108 +341,12 @@ class Executor:
         try:
             runner.run(cache, token_ids)
         except BaseException:
-            self._forget_runners()
+            self._runners.forget()
             raise
 
-    def _forget_runners(self) -> None:
-        """Ctrl-C may have come between a mask's change and the note of it."""
-        self._decoder = None
-        self._runners.clear()
-
-    def _runner(
-        self, cache: KVCache, length: int, reserve: int, is_scoring: bool = False
-    ) -> StepRunner:
-        """The runner of the step with `length` tokens, with room made in `cache`."""
-        self.check_open()
-        needed = cache.num_tokens + length
-        if self._compiled.is_patching:
-            self._make_compiled_room(cache, needed, reserve)
-        elif needed > cache.length:
-            cache.grow(self._bucket(needed), reserve)
-        is_scoring = is_scoring and length > 1
-        runner = self._runners.get((length, cache.length, is_scoring))
-        if runner is None:
-            runner = self._new_runner(length, cache.length, is_scoring)
-        return runner
-
-    def _new_runner(
-        self, length: int, cache_length: int, is_scoring: bool
-    ) -> StepRunner:
-        self._decoder = None
-        if not self._compiled.is_patching:
-            # Runners of other lengths resized the same compiled model.
-            for place in tuple(self._runners):
-                if (place[0], place[2]) == (length, is_scoring):
-                    del self._runners[place]
-        runner = StepRunner(
-            self._step(length, cache_length, is_scoring),
-            cache_length,
-            partial(self._compiled, tokens=cache_length),
-            self.layout.states,
-            self.pad_id,
-        )
-        self._runners[length, cache_length, is_scoring] = runner
-        return runner
-
-    def _let_go(self) -> None:
-        """Forget all that is bound to compiled models."""
-        self._forget_runners()
-        for cache in self._live_caches():
-            cache.bindings.clear()
-
-    def _make_compiled_room(self, cache: KVCache, needed: int, reserve: int) -> None:
-        """Room for `needed` entries, at a length for which models are compiled.
-
-        Compiling takes as long as several tokens, so it is done for a whole prompt at
-        once, and sequences of more different lengths than are kept share the longest.
-        """
-        if needed > cache.length:
-            cache.grow(self._bucket(max(needed, reserve)), reserve)
-        if self._in_use and self._in_use[-1] == cache.length:
-            return
-        if cache.length not in self._in_use:
-            used = {each.length for each in self._live_caches()}
-            kept = [length for length in self._in_use if length in used]
-            excess = len(kept) + 1 - self._compiled.max_lengths
-            if excess > 0 and max(kept) > cache.length:
-                cache.grow(max(kept), reserve)
-            else:
-                self._retire(kept[max(0, excess) :])
-        self._in_use = [n for n in self._in_use if n != cache.length] + [cache.length]
-
-    def _retire(self, kept: Sequence[int]) -> None:
-        """Let go of what is compiled for cache lengths that are not kept."""
-        self._in_use = [length for length in self._in_use if length in kept]
-        self._decoder = None
-        self._runners = {
-            place: runner for place, runner in self._runners.items() if place[1] in kept
-        }
-        for cache in self._live_caches():
-            if cache.length not in kept:
-                cache.bindings.clear()
-        self._compiled.keep(kept)
-
-    def _live_caches(self) -> list[KVCache]:
-        return [cache for each in tuple(self._caches) if (cache := each()) is not None]
-
-    def _step(self, length: int, cache_length: int, is_scoring: bool = False) -> Step:
-        several = self.layout.verify if is_scoring else self._prefill
-        steps = self.layout.decode if length == 1 else several
-        fitting = [
-            step
-            for step in steps
-            if step.length == length
-            and (self.is_resizable or step.context == cache_length)
-        ]
-        return max(fitting, key=lambda step: step.context)
-
-    def _bucket(self, needed: int) -> int:
-        """Length of the arrays for `needed` entries, at most that of the model."""
-        return next((n for n in self._lengths if n >= needed), self._lengths[-1])
-
     def _plan(self, start: int, count: int) -> list[Chunk]:
-        limit = self._lengths[-1] if self.is_resizable else self._bucket(start + count)
-        costs = {1: self._cost(self._step(1, limit))}
+        limit = self._longest(start + count)
+        costs = {1: self._cost(self._runners.step(1, limit))}
         for step in self._prefill:
             if self.is_resizable or step.context == limit:
                 costs[step.length] = self._cost(step)
@@ -365,13 +354,17 @@ class Executor:
         return plan_prefill(count, start, most, costs, can_pad=self.can_rewind)
 
     def _score_plan(self, start: int, count: int) -> list[Chunk]:
-        limit = self._lengths[-1] if self.is_resizable else self._bucket(start + count)
+        limit = self._longest(start + count)
         costs = {1: _DECODE_COST}
         for step in self.layout.verify:
             if self.is_resizable or step.context == limit:
                 costs[step.length] = _DECODE_COST + _TOKEN_COST * step.length
         most = limit or self.context_length
         return plan_prefill(count, start, most, costs, can_pad=self.can_rewind)
+
+    def _longest(self, needed: int) -> int:
+        """Length of the caches that a plan for so many entries may use."""
+        return self._lengths[-1] if self.is_resizable else self._runners.bucket(needed)
 
     def _cost(self, step: Step) -> float:
         """Seconds of one call, or a usual ratio to a decode step where not measured."""
@@ -394,12 +387,6 @@ def _useful(steps: Sequence[Step]) -> tuple[Step, ...]:
     return short or tuple(steps[:1])
 
 
-def _doubled_states(layout: ModelLayout) -> frozenset[str]:
-    """States that some call cannot update in place."""
-    return frozenset(
-        state
-        for step in (*layout.decode, *layout.prefill, *layout.verify)
-        for call in step.calls
-        for state in call.states_out.values()
-        if state not in call.in_place
-    )
+def _largest(layout: ModelLayout, keys: Collection[str]) -> BatchStep | None:
+    steps = [step for step in layout.batch if step.key in keys]
+    return max(steps, key=lambda step: step.size, default=None)

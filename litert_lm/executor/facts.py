@@ -12,7 +12,7 @@ from litert_lm.executor.state_updates import StateUpdate
 
 __all__ = ["ModelFacts"]
 
-_FORMAT = 3  # raise it when the meaning of a field changes
+_FORMAT = 4  # raise it when the meaning of a field changes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,7 @@ class ModelFacts:
         patches: model type -> how graphs that do not are changed so that they do.
         costs: number of threads -> signature key -> seconds of one call.
         failure: why the model cannot be used; None when it works.
+        batch_keys: signatures whose rows give the logits of single decode steps.
     """
 
     updates: Updates = field(default_factory=dict)
@@ -32,6 +33,7 @@ class ModelFacts:
     patches: Mapping[str, Patch] = field(default_factory=dict)
     costs: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     failure: str | None = None
+    batch_keys: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -48,6 +50,7 @@ class ModelFacts:
             "patches": {kind: patch.to_json() for kind, patch in self.patches.items()},
             "costs": {str(count): dict(cost) for count, cost in self.costs.items()},
             "failure": self.failure,
+            "batch_keys": list(self.batch_keys),
         }
 
     @classmethod
@@ -75,6 +78,7 @@ class ModelFacts:
             patches={kind: Patch.from_json(patch) for kind, patch in patches},
             costs=costs,
             failure=value["failure"],
+            batch_keys=tuple(map(str, value["batch_keys"])),
         )
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 
 from litert_lm.executor.signatures import Call
 
-__all__ = ["ModelLayout", "State", "Step", "state_shape"]
+__all__ = ["BatchStep", "ModelLayout", "State", "Step", "state_shape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,27 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchStep:
+    """A step of one token for each of `size` sequences with caches of their own.
+
+    Attributes:
+        key: signature key of the main model.
+        size: number of sequences, the rows.
+        masks: input names, by row.
+        states: by row, state name -> name of its input and output.
+        logits: output name, float32[1, size, V].
+    """
+
+    key: str
+    size: int
+    masks: tuple[str, ...]
+    states: tuple[Mapping[str, str], ...]
+    logits: str = "logits"
+    tokens: str = "tokens"
+    positions: str = "input_pos"
+
+
+@dataclass(frozen=True, slots=True)
 class ModelLayout:
     """Everything the executor knows of a model.
 
@@ -83,6 +104,7 @@ class ModelLayout:
         context_length: tokens that the longest cache holds.
         vocab_size: number of logits.
         skipped: signature key -> why it is not used.
+        batch: steps that decode a token of several sequences.
     """
 
     states: Mapping[str, State]
@@ -92,6 +114,7 @@ class ModelLayout:
     context_length: int
     vocab_size: int
     skipped: Mapping[str, str]
+    batch: tuple[BatchStep, ...] = ()
 
     @property
     def is_recurrent(self) -> bool:

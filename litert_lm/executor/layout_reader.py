@@ -7,6 +7,7 @@ from typing import Any
 
 from litert_lm.bundle.tflite import TfliteModel
 from litert_lm.errors import UnsupportedModelError
+from litert_lm.executor.batch_reader import is_batch, read_batch_steps
 from litert_lm.executor.layout import ModelLayout, Step
 from litert_lm.executor.layout_checks import no_decode_step
 from litert_lm.executor.state_reader import Updates
@@ -36,6 +37,8 @@ def read_layout(
     reader = StepReader(models, updates, metadata)
     steps, skipped = [], {}
     for signature in models[MAIN].signatures:
+        if is_batch(signature):
+            continue
         try:
             steps.append(reader.step(signature))
         except UnsupportedModelError as error:
@@ -65,4 +68,5 @@ def _assemble(
         context_length=longest.context,
         vocab_size=reader.vocab_size(longest),
         skipped={**skipped, **alien},
+        batch=read_batch_steps(reader.models[MAIN].signatures, longest, states),
     )

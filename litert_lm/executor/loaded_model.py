@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +43,7 @@ class LoadedModel:
         self.handle = self._load()
         destroy = self.library.destroy["Model"]
         self._finalizer = destroy_with(self, destroy, self.handle)
-        self.signatures = dict(self._read_signatures())
+        self.signatures = _Signatures(self.library, self.handle)
 
     def close(self) -> None:
         """Free it; nothing compiled from it may be in use."""
@@ -60,28 +61,45 @@ class LoadedModel:
             raise ModelFileError(f"LiteRT refuses the model: {error}") from error
         return model
 
-    def _read_signatures(self) -> list[tuple[str, ModelSignature]]:
-        count = self.library.count("GetNumModelSignatures", self.handle)
-        return [self._read_signature(index) for index in range(count)]
 
-    def _read_signature(self, index: int) -> tuple[str, ModelSignature]:
-        handle = self.library.create("GetModelSignature", self.handle, index)
-        key = self.library.text("GetSignatureKey", handle)
-        inputs, outputs = (
-            self._read_tensors(handle, kind) for kind in ("Input", "Output")
-        )
-        return key, ModelSignature(index, inputs, outputs)
+class _Signatures(Mapping[str, ModelSignature]):
+    """The signatures by key; each is read when it is asked for, most never are."""
+
+    def __init__(self, library: runtime.Library, model: c.c_void_p) -> None:
+        self._library = library
+        count = library.count("GetNumModelSignatures", model)
+        handles = [library.create("GetModelSignature", model, i) for i in range(count)]
+        self._places = {
+            library.text("GetSignatureKey", handle): (index, handle)
+            for index, handle in enumerate(handles)
+        }
+        self._read: dict[str, ModelSignature] = {}
+
+    def __getitem__(self, key: str) -> ModelSignature:
+        found = self._read.get(key)
+        if found is None:
+            index, handle = self._places[key]
+            inputs = self._read_tensors(handle, "Input")
+            outputs = self._read_tensors(handle, "Output")
+            found = self._read[key] = ModelSignature(index, inputs, outputs)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
     def _read_tensors(self, signature: c.c_void_p, kind: str) -> tuple[TensorSpec, ...]:
         def spec(index: int) -> TensorSpec:
-            name = self.library.text(f"GetSignature{kind}Name", signature, index)
-            tensor = self.library.create(
+            name = self._library.text(f"GetSignature{kind}Name", signature, index)
+            tensor = self._library.create(
                 f"GetSignature{kind}TensorByIndex", signature, index
             )
             ranked = runtime.RankedType()
-            self.library.call("GetRankedTensorType", tensor, c.byref(ranked))
+            self._library.call("GetRankedTensorType", tensor, c.byref(ranked))
             dtype, shape = runtime.described(ranked)
             return TensorSpec(name, shape, np.dtype(dtype))
 
-        count = self.library.count(f"GetNumSignature{kind}s", signature)
+        count = self._library.count(f"GetNumSignature{kind}s", signature)
         return tuple(spec(index) for index in range(count))

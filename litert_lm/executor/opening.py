@@ -147,6 +147,7 @@ def open_executor(
         costs=facts.costs.get(num_threads) or next(iter(facts.costs.values()), {}),
         is_resizable=facts.is_resizable or bool(patches),
         context_length=context_length(layout, options),
+        batch_keys=() if patches else facts.batch_keys,
     )
 
 

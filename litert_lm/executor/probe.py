@@ -19,6 +19,7 @@ from litert_lm.bundle.bundle import Bundle
 from litert_lm.bundle.tflite import TfliteModel, read_tflite
 from litert_lm.bundle.verify import verify_model
 from litert_lm.config import Progress, no_progress
+from litert_lm.executor.batch_probe import batch_seconds, updates_in_place
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.facts import ModelFacts
 from litert_lm.executor.layout import ModelLayout
@@ -79,9 +80,16 @@ def examine(
     progress(STAGE, 0.4)
     facts = _shortened(bundle, models, options, facts, reference, fresh)
     costs = {}
+    if options.accelerator == "cpu" and facts.is_resizable:
+        layout = layout_of(bundle, models, facts)
+        facts = replace(facts, batch_keys=updates_in_place(models[MAIN], layout))
     for done, count in enumerate(counts):
         progress(STAGE, 0.6 + 0.4 * done / len(counts))
         costs[count] = _costs(fresh(facts, count))
+        if facts.batch_keys:
+            found = _batch_costs(fresh(facts, count))
+            costs[count] |= found
+            facts = replace(facts, batch_keys=tuple(found))
     progress(STAGE, 1.0)
     return replace(facts, costs=costs)
 
@@ -116,6 +124,14 @@ def _costs(executor: Executor) -> dict[str, float]:
     }
     executor.close()
     return costs
+
+
+def _batch_costs(executor: Executor) -> dict[str, float]:
+    """Signature key -> seconds of the steps that are exact; closes the executor."""
+    seconds = batch_seconds(executor)
+    key = executor.batch_key
+    executor.close()
+    return {} if seconds is None or key is None else {key: seconds}
 
 
 def _shortened(

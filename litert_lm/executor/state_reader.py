@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from litert_lm.bundle.tflite import Signature, Tensor, TfliteModel
+from litert_lm.executor.batch_reader import is_batch
 from litert_lm.executor.layout import State
 from litert_lm.executor.state_updates import StateUpdate, state_updates
 
@@ -30,6 +31,7 @@ def read_updates(models: Mapping[str, TfliteModel]) -> Updates:
         (kind, signature.key): state_updates(model, signature)
         for kind, model in models.items()
         for signature in model.signatures
+        if not is_batch(signature)
     }
 
 
@@ -57,6 +59,7 @@ class StateReader:
             (kind, signature)
             for kind, model in models.items()
             for signature in model.signatures
+            if not is_batch(signature)
         ]
         self.names = frozenset(
             name

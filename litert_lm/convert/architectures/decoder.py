@@ -19,6 +19,7 @@ from litert_lm.convert.tflite import ModelAuthor
 
 __all__ = [
     "SIGNATURES",
+    "DecoderGraph",
     "DecoderShape",
     "DecoderWeights",
     "LayerWeights",
@@ -117,11 +118,11 @@ def add_signature(
     Inputs: tokens i32[1, L], input_pos i32[L], mask f32[1, 1, L, T] (added to the
     scores) and all caches. Outputs: logits f32[1, L, V] where wanted, and all caches.
     """
-    graph = _DecoderGraph(model, signature, shape, weights, rope, context_length)
+    graph = DecoderGraph(model, signature, shape, weights, rope, context_length)
     graph.author()
 
 
-class _DecoderGraph:
+class DecoderGraph:
     """One subgraph while it is being authored."""
 
     def __init__(
@@ -138,31 +139,40 @@ class _DecoderGraph:
         self.length = signature.length
         self.shape = shape
         self.weights = weights
-        self._add_inputs(context_length)
+        self.tokens = self.graph.tensor([1, self.length], "int32", "tokens")
+        self.positions = self.graph.tensor([self.length], "int32", "input_pos")
+        self.masks: dict[str, Tensor] = {}
+        self.caches: dict[str, Tensor] = {}
+        self._add_states(context_length)
         self._add_rotation(rope)
         self._add_starts()
-        repeats = shape.num_heads // shape.num_kv_heads
-        # Rows of one key-value head: its query heads one after another.
-        self.grouped_mask = (
-            self.mask
-            if self.length == 1 or repeats == 1
-            else self.graph.concat([self.mask] * repeats, 2)
-        )
 
-    def _add_inputs(self, context_length: int) -> None:
-        graph, shape = self.graph, self.shape
-        heads, dim = shape.num_kv_heads, shape.head_dim
-        self.tokens = graph.tensor([1, self.length], "int32", "tokens")
-        self.positions = graph.tensor([self.length], "int32", "input_pos")
-        self.mask = graph.tensor([1, 1, self.length, context_length], name="mask")
-        self.caches: dict[str, Tensor] = {}
-        for layer in range(shape.num_layers):
+    def _add_states(self, context_length: int) -> None:
+        sizes = [1, 1, self.length, context_length]
+        self.masks["mask"] = self.graph.tensor(sizes, name="mask")
+        self._add_caches(context_length)
+
+    def _add_caches(self, context_length: int, row: str = "") -> None:
+        """The caches of a sequence; `row` begins their names."""
+        heads, dim = self.shape.num_kv_heads, self.shape.head_dim
+        for layer in range(self.shape.num_layers):
             for kind, sizes in (
                 ("k", [1, heads, context_length, dim]),
                 ("v", [1, heads, dim, context_length]),
             ):
-                name = f"kv_cache_{kind}_{layer}"
-                self.caches[name] = graph.tensor(sizes, name=name)
+                name = f"{row}kv_cache_{kind}_{layer}"
+                self.caches[name] = self.graph.tensor(sizes, name=name)
+
+    def _add_starts(self) -> None:
+        self.starts = [self._start(0)]
+        repeats = self.shape.num_heads // self.shape.num_kv_heads
+        mask = self.masks["mask"]
+        # Rows of one key-value head: its query heads one after another.
+        self.grouped_mask = (
+            mask
+            if self.length == 1 or repeats == 1
+            else self.graph.concat([mask] * repeats, 2)
+        )
 
     def _add_rotation(self, rope: Rope) -> None:
         """cos f32[1, 1, L, D], and sin with the sign that the swapped half takes."""
@@ -182,13 +192,15 @@ class _DecoderGraph:
             factor = graph.const([rope.attention_factor], "float32")
             self.cos = graph.mul(self.cos, factor)
 
-    def _add_starts(self) -> None:
-        """Where the chunk's first position lies in a key and in a value cache."""
+    def _start(self, index: int) -> tuple[Tensor, Tensor]:
+        """Where position `index` of the inputs lies in a key and in a value cache."""
         graph = self.graph
-        first = graph.slice(self.positions, [0], [1])
+        first = graph.slice(self.positions, [index], [1])
         zero = graph.const([0], "int32")
-        self.key_start = graph.concat([zero, zero, first, zero], 0)
-        self.value_start = graph.concat([zero, zero, zero, first], 0)
+        return (
+            graph.concat([zero, zero, first, zero], 0),
+            graph.concat([zero, zero, zero, first], 0),
+        )
 
     def author(self) -> None:
         graph, shape = self.graph, self.shape
@@ -207,12 +219,8 @@ class _DecoderGraph:
             normed = self._norm(x, self.weights.final_norm)
             head = graph.weight(self.weights.head)
             outputs["logits"] = graph.fully_connected(normed, head)
-        inputs = {
-            "tokens": self.tokens,
-            "input_pos": self.positions,
-            "mask": self.mask,
-        }
-        graph.signature(inputs | self.caches, outputs | new_caches)
+        inputs = {"tokens": self.tokens, "input_pos": self.positions}
+        graph.signature(inputs | self.masks | self.caches, outputs | new_caches)
 
     def _layer(
         self,
@@ -226,20 +234,46 @@ class _DecoderGraph:
         graph = self.graph
         projected = self._linear(self._norm(x, layer.attention_norm), layer.qkv)
         query, keys, values = self._split(projected)
-        for name, update, start in (
-            (f"kv_cache_k_{index}", keys, self.key_start),
-            (f"kv_cache_v_{index}", values, self.value_start),
-        ):
-            new_caches[name] = graph.dynamic_update_slice(
-                self.caches[name], update, start
-            )
-        if not is_needed:
+        mixed = self._mix(index, query, keys, values, new_caches, is_needed)
+        if mixed is None:
             return x
-        mixed = self._attention(
-            query, new_caches[f"kv_cache_k_{index}"], new_caches[f"kv_cache_v_{index}"]
-        )
         x = graph.add(x, self._linear(mixed, layer.attention_out))
         return graph.add(x, self._mlp(self._norm(x, layer.mlp_norm), layer))
+
+    def _mix(
+        self,
+        index: int,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        new_caches: dict[str, Tensor],
+        is_needed: bool,
+    ) -> Tensor | None:
+        """The attention of layer `index` [1, L, H * D]; its entries are stored."""
+        both = self._store(index, keys, values, new_caches, self.starts[0])
+        if not is_needed:
+            return None
+        return self._attention(query, *both, self.grouped_mask)
+
+    def _store(
+        self,
+        index: int,
+        keys: Tensor,
+        values: Tensor,
+        new_caches: dict[str, Tensor],
+        starts: tuple[Tensor, Tensor],
+        row: str = "",
+    ) -> tuple[Tensor, Tensor]:
+        """The caches of layer `index` with new entries; `row` begins their names."""
+        for kind, update, start in zip("kv", (keys, values), starts, strict=True):
+            name = f"{row}kv_cache_{kind}_{index}"
+            new_caches[name] = self.graph.dynamic_update_slice(
+                self.caches[name], update, start
+            )
+        return (
+            new_caches[f"{row}kv_cache_k_{index}"],
+            new_caches[f"{row}kv_cache_v_{index}"],
+        )
 
     def _split(self, projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Rotated query [1, H, L, D], rotated keys [1, K, L, D], values [1, K, D, L].
@@ -277,16 +311,18 @@ class _DecoderGraph:
         swapped = graph.concat([second, first], 3)
         return graph.add(graph.mul(x, self.cos), graph.mul(swapped, self.sin))
 
-    def _attention(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def _attention(
+        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor
+    ) -> Tensor:
         """Grouped-query attention: [1, L, H * D]."""
-        graph, shape, length = self.graph, self.shape, self.length
+        graph, shape, length = self.graph, self.shape, query.shape[2]
         heads, kv_heads, dim = shape.num_heads, shape.num_kv_heads, shape.head_dim
         if not is_scale_folded(dim):
             query = graph.mul(query, graph.const([dim**-0.5], "float32"))
         rows = heads // kv_heads * length
         grouped = graph.reshape(query, [1, kv_heads, rows, dim])
         scores = graph.batch_matmul(grouped, keys, transpose_b=True)
-        weights = graph.softmax(graph.add(scores, self.grouped_mask))
+        weights = graph.softmax(graph.add(scores, mask))
         mixed = graph.batch_matmul(weights, values, transpose_b=True)
         if length == 1:
             return graph.reshape(mixed, [1, 1, heads * dim])

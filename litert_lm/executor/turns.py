@@ -1,0 +1,112 @@
+"""Turns at the model: one call at a time, first come, first served.
+
+While nobody waits a turn is the plain lock `lock`. Who finds it taken stands in line,
+and only the first of the line waits for the lock itself, so that who gave it up and
+wants it again comes after all others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["Place", "Turns"]
+
+_STALE_SECONDS = 0.5  # after which who leads the line without a turn is not there
+
+
+class Place:
+    """Somebody who stands in line; told by `nudge` to look whether it is first."""
+
+    def __init__(self) -> None:
+        self._nudge = threading.Lock()
+        self._nudge.acquire()
+
+    def nudge(self) -> None:
+        """Called with the line's own lock held."""
+        if self._nudge.locked():
+            self._nudge.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a nudge; False when none came."""
+        return self._nudge.acquire(timeout=seconds)
+
+
+class Turns:
+    """A line of those who want to call the model.
+
+    Attributes:
+        lock: held during a turn. It may be taken at once while `is_free`.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._line: list[Place] = []
+        self._line_lock = threading.Lock()
+        self._watcher: Place | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a turn can begin without standing in line."""
+        return not (self._line or self.lock.locked())
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for a turn, which lasts as long as the context."""
+        place = Place()
+        try:
+            if not self.is_free:
+                self.stand(place)
+            with self.lock:
+                self.leave(place)
+                yield
+        finally:
+            self.leave(place)
+
+    def stand(self, place: Place, is_done: Callable[[], bool] = lambda: False) -> None:
+        """Wait in line until first, or until `is_done`; the place stays in the line."""
+        with self._line_lock:
+            self._line.append(place)
+            if self._watcher is not None:
+                self._watcher.nudge()
+        while not is_done() and self._is_behind(place):
+            if not place.wait(_STALE_SECONDS):
+                self._skip_stale()
+
+    def leave(self, *places: Place) -> None:
+        """Take places out of the line, if they are in it."""
+        if not self._line:
+            return
+        with self._line_lock:
+            for place in places:
+                if place in self._line:
+                    self._line.remove(place)
+                    place.nudge()
+            if self._line:
+                self._line[0].nudge()
+
+    def watch(self, place: Place, seconds: float) -> None:
+        """Wait for somebody to come, in a turn of `place`."""
+        self._watcher = place
+        try:
+            place.wait(seconds)
+        finally:
+            self._watcher = None
+
+    def waiting(self) -> list[Place]:
+        """Who stands in line now, the first one first."""
+        with self._line_lock:
+            return list(self._line)
+
+    def _is_behind(self, place: Place) -> bool:
+        with self._line_lock:
+            return place in self._line and self._line[0] is not place
+
+    def _skip_stale(self) -> None:
+        """Take out a first one that has no turn: Ctrl-C ended it before it left."""
+        with self._line_lock:
+            if self._line and not self.lock.locked():
+                del self._line[0]
+                if self._line:
+                    self._line[0].nudge()
