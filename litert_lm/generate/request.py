@@ -40,7 +40,8 @@ class GenerateRequest:
         request_id: the caller's name for it; need not be unique.
         model: the name of the model, "" for the one there is; servers check it.
         temperature: divides the logits, 0..2; 0 is greedy.
-        num_sequences: independent answers, 1..16384; more than 1 need a temperature.
+        num_sequences: independent answers, 1..16384; more than 1 need a temperature
+            above 0. A session then ends with the prompt: it holds none of them.
         top_k: keep the k most likely tokens; 0 keeps all.
         top_p: keep the smallest set with this probability, above 0 and up to 1.
         min_p: drop tokens less likely than min_p times the likeliest, 0..1.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_against_model",
-    "check_prompt_candidates",
+    "check_candidates_fit",
     "check_values",
     "num_candidates",
 ]
@@ -26,7 +26,7 @@ _MAX_PENALTY = 2.0
 _MAX_SEQUENCES = 16384  # as in vLLM
 _MAX_STOP_STRINGS = 1024  # each is looked for at every token
 _MAX_CANDIDATE_IDS = 128  # under a cap on candidates, as in vLLM
-_MAX_PROMPT_CANDIDATES = 1 << 27  # entries that are kept at once: 1.6 GB
+_MAX_KEPT_CANDIDATES = 1 << 27  # of one prompt or its answers: 1.6 GB
 _MAX_FLOAT32 = 3.4028234e38
 _MIN_INT32, _MAX_INT32 = -(1 << 31), (1 << 31) - 1
 
@@ -182,19 +182,28 @@ def _check_cap(
         )
 
 
-def check_prompt_candidates(
-    request: GenerateRequest, num_prompt_tokens: int, vocab_size: int
+def check_candidates_fit(
+    request: GenerateRequest, num_prompt_tokens: int, limit: int, vocab_size: int
 ) -> None:
-    """Raise InvalidArgumentError when they would take too much memory."""
-    if not request.prompt_logprobs:
-        return
-    count = num_candidates(request.prompt_candidates, vocab_size)
-    if count * num_prompt_tokens > _MAX_PROMPT_CANDIDATES:
-        raise InvalidArgumentError(
-            f"prompt_candidates asks for {count} tokens at each of "
-            f"{num_prompt_tokens} positions; at most {_MAX_PROMPT_CANDIDATES} are kept "
-            "in all. Ask for fewer, or set truncate_prompt_tokens."
-        )
+    """Raise InvalidArgumentError when all candidates would take too much memory.
+
+    Args:
+        num_prompt_tokens: positions of the prompt.
+        limit: most positions of an answer.
+        vocab_size: how many "all" are.
+    """
+    for name, is_wanted, positions in (
+        ("prompt", request.prompt_logprobs, num_prompt_tokens),
+        ("output", request.output_logprobs, limit * request.num_sequences),
+    ):
+        candidates = getattr(request, f"{name}_candidates")
+        count = num_candidates(candidates, vocab_size) if is_wanted else 0
+        if count * positions > _MAX_KEPT_CANDIDATES:
+            raise InvalidArgumentError(
+                f"{name}_candidates asks for {count} tokens at each of up to "
+                f"{positions} positions, more than {_MAX_KEPT_CANDIDATES} in all; ask "
+                "for fewer, or set truncate_prompt_tokens or max_new_tokens."
+            )
 
 
 def _check_sequences(request: GenerateRequest, limits: GenerateLimits) -> None:

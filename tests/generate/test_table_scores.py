@@ -10,6 +10,8 @@ import pytest
 
 from litert_lm.config import GenerateLimits
 from litert_lm.errors import InvalidArgumentError
+from litert_lm.generate.request import GenerateRequest
+from litert_lm.generate.request_checks import check_candidates_fit
 from tests.fixtures.conformance import VOCAB_SIZE
 from tests.generate.rows import A, B, logprobs_after
 
@@ -187,3 +189,12 @@ def test_raw_scores_are_those_behind_the_grammar(engine: Any) -> None:
         each.id for each in output.candidate_tokens[0] if each.logprob > -np.inf
     ]
     assert {*possible, output.token_ids[0]} == {A, B}
+
+
+def test_candidates_that_no_memory_holds(engine: Any) -> None:
+    wanted = GenerateRequest(
+        prompt=[1], output_logprobs=True, output_candidates="all", num_sequences=2
+    )
+    check_candidates_fit(wanted, 1, 255, 1 << 18)
+    with pytest.raises(InvalidArgumentError, match=r"output_.* up to 514"):
+        check_candidates_fit(wanted, 1, 257, 1 << 18)
