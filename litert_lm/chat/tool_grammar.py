@@ -225,7 +225,7 @@ class _Writer:
 
     def _json_call(self, name: str, schema: Mapping[str, Any]) -> str:
         head = f'{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": '
-        arguments = {"type": "object"} | _with_null(schema)
+        arguments = _strict({"type": "object", "properties": {}} | dict(schema))
         arguments["x-guidance"] = _JSON_SPACING
         body = json.dumps(arguments, ensure_ascii=False)
         return self.book.rule(f'{quoted(head)} %json {body} "}}"')
@@ -242,7 +242,7 @@ class _Writer:
         """Arrays and objects are JSON inside of XML."""
         kind = schema.get("type") if isinstance(schema, Mapping) else None
         if kind in ("array", "object"):
-            body = json.dumps(_with_null(schema) | {"x-guidance": _JSON_SPACING})
+            body = json.dumps(_strict(schema) | {"x-guidance": _JSON_SPACING})
             return self.book.rule(f"%json {body}")
         return values.value(schema)
 
@@ -295,19 +295,20 @@ def _xml_literal(text: str) -> str:
     return quoted(text)
 
 
-def _with_null(schema: Any) -> Any:
-    """The schema with ``nullable`` said in JSON Schema's own words."""
+def _strict(schema: Any) -> Any:
+    """The schema without properties that it does not name, and with ``nullable`` said
+    in JSON Schema's own words."""
     if isinstance(schema, list):
-        return [_with_null(entry) for entry in schema]
+        return [_strict(entry) for entry in schema]
     if not isinstance(schema, Mapping):
         return schema
     flag = schema.get("nullable")  # a schema, where a property is called so
     is_word = isinstance(flag, bool)
     inner = {
-        key: _with_null(value)
+        key: _strict(value)
         for key, value in schema.items()
         if key != "nullable" or not is_word
     }
-    if flag is not True:
-        return inner
-    return {"anyOf": [inner, {"type": "null"}]}
+    if schema.get("type") == "object" and "properties" in schema:
+        inner.setdefault("additionalProperties", False)
+    return {"anyOf": [inner, {"type": "null"}]} if flag is True else inner

@@ -218,8 +218,20 @@ def fields_of(hint: Any) -> list[Field] | None:
     if not typing.is_typeddict(hint):
         return None
     hints = hints_of(hint)
-    required = hint.__required_keys__
-    return [Field(name, hints[name], name in required) for name in hints]
+    return [
+        Field(name, inner, _is_required(inner, name in hint.__required_keys__))
+        for name, inner in hints.items()
+    ]
+
+
+def _is_required(hint: Any, default: bool) -> bool:
+    """By Required or NotRequired; Python does not look into hints that are text."""
+    marks = {typing.Required: True, typing.NotRequired: False}
+    while (origin := typing.get_origin(hint)) in (typing.Annotated, *marks):
+        if origin in marks:
+            return marks[origin]
+        hint = hint.__origin__
+    return default
 
 
 def _dataclass_fields(hint: Any) -> list[Field]:

@@ -91,6 +91,7 @@ class ValueRules:
         self.book = book
         self.style = style
         self._root = root or {}
+        self._references: dict[tuple[str, int], str] = {}
 
     def value(self, schema: Any, depth: int = 0) -> str:
         """The expression of the values that fit `schema`."""
@@ -103,7 +104,7 @@ class ValueRules:
 
     def _plain(self, schema: Mapping[str, Any], depth: int) -> str:
         if "$ref" in schema:
-            return self.value(self._referred(schema["$ref"]), depth + 1)
+            return self._reference(str(schema["$ref"]), depth + 1)
         if isinstance(values := schema.get("enum"), list) and values:
             return any_of([self.constant(value) for value in values])
         if "const" in schema:
@@ -115,11 +116,13 @@ class ValueRules:
         kinds = kinds if isinstance(kinds, list) and kinds else [kinds]
         return any_of([self._typed(kind, schema, depth) for kind in kinds])
 
-    def _referred(self, reference: Any) -> Any:
-        found: Any = self._root
-        for step in str(reference).removeprefix("#/").split("/"):
-            found = found.get(step) if isinstance(found, Mapping) else None
-        return found
+    def _reference(self, reference: str, depth: int) -> str:
+        if (reference, depth) not in self._references:
+            found: Any = self._root
+            for step in reference.removeprefix("#/").split("/"):
+                found = found.get(step) if isinstance(found, Mapping) else None
+            self._references[reference, depth] = self.value(found, depth)
+        return self._references[reference, depth]
 
     def _typed(self, kind: Any, schema: Mapping[str, Any], depth: int) -> str:
         kind = kind.lower() if isinstance(kind, str) else kind

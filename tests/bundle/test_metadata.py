@@ -7,6 +7,7 @@ from google.protobuf import text_format
 
 from litert_lm._proto.llm_metadata_pb2 import LlmMetadata
 from litert_lm.bundle.metadata import Affixes, Channel, SamplerDefaults, resolve
+from litert_lm.bundle.tool_syntax import ToolSyntax
 from litert_lm.errors import ModelFileError
 from tests.bundle.codec import PieceCodec
 
@@ -136,3 +137,9 @@ def test_real_metadata(shared_dir):
     assert resolved.stop_sequences == ((2,),) and resolved.bos_id is None
     assert resolved.sampler == SamplerDefaults("TOP_P", 50, 0.9, 0.2, 0)
     assert (resolved.pad_id, resolved.max_num_tokens) == (2, 1280)
+
+
+def test_how_tool_calls_are_written_comes_from_the_family():
+    stored = "llm_model_type { qwen3 { code_fence_start: '[[' } }"
+    assert config(stored).tool_syntax == ToolSyntax(code_fence_start="[[")
+    assert config("").tool_syntax == ToolSyntax()
