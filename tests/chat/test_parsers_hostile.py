@@ -13,7 +13,7 @@ from litert_lm.chat.parsers.reply import ReplyParser, parse_reply
 from litert_lm.errors import ModelFileError
 
 LIMIT_S = 5 if os.environ.get("CI") else 1
-LENGTH = 100_000
+LENGTH = 50_000
 OPEN = {family: dialect.fence_start for family, dialect in DIALECTS.items()}
 
 BODIES = {
