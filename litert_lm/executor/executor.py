@@ -233,6 +233,16 @@ class Executor:
         with self._turns.turn():
             return self._decode_together(caches, token_ids)
 
+    def decode_each(
+        self, caches: Sequence[KVCache], token_ids: Sequence[int]
+    ) -> list[npt.NDArray[np.float32]]:
+        """What `decode` gives for each of any sequences, in as few calls as it can."""
+        for cache in caches:
+            self._check_room(cache, 1)
+        if self._shared is not None:
+            return self._shared.decode_each(caches, token_ids)
+        return list(map(self.decode, caches, token_ids))
+
     def _decode(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
         runner = self._runners.last_decoder
         if runner is None or not cache.num_tokens < cache.length == runner.length:
@@ -307,9 +317,7 @@ class Executor:
             ids = token_ids[done : done + chunk.num_tokens]
             with self._turns.turn():
                 self.check_open()
-                runner = self._runners.get(
-                    cache, chunk.length, reserve, is_scoring=True
-                )
+                runner = self._runners.get(cache, chunk.length, reserve, True)
                 self._call(runner, cache, ids)
             yield runner.logits(cache, len(ids))
             done += chunk.num_tokens

@@ -89,6 +89,33 @@ class SharedSteps:
             raise ExecutionError("A decode step ended without logits; try it again.")
         return logits
 
+    def decode_each(
+        self, caches: Sequence[KVCache], token_ids: Sequence[int]
+    ) -> list[Logits]:
+        """A step of each of one thread's sequences; equally long ones share calls."""
+        found: dict[int, Logits] = {}
+        for group in self._groups(caches):
+            some = [caches[i] for i in group], [token_ids[i] for i in group]
+            if len(group) < self._least:
+                made = [self.decode(*each) for each in zip(*some, strict=True)]
+            else:
+                with self._turns.turn():
+                    made = self._decode_together(*some)
+            found.update(zip(group, made, strict=True))
+        return [found[i] for i in range(len(caches))]
+
+    def _groups(self, caches: Sequence[KVCache]) -> list[list[int]]:
+        """Positions of caches that fit into one call."""
+        by_length: dict[int, list[int]] = {}
+        for i, cache in enumerate(caches):
+            is_full = cache.num_tokens >= cache.length  # and will get longer
+            by_length.setdefault(-1 - i if is_full else cache.length, []).append(i)
+        return [
+            group[at : at + self._most]
+            for group in by_length.values()
+            for at in range(0, len(group), self._most)
+        ]
+
     def _serve(self, wanted: _Wanted) -> list[_Wanted]:
         """Serve a step in its turn, and others with it; who was served."""
         if wanted.is_served():

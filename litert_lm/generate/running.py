@@ -41,7 +41,7 @@ from litert_lm.generate.response import (
     SequenceOutput,
 )
 from litert_lm.generate.scheduler import Scheduler
-from litert_lm.generate.sequence import TokenSequence
+from litert_lm.generate.sequence import TokenSequence, prepare_steps
 from litert_lm.generate.times import Times
 from litert_lm.generate.token_scores import TokenScore, TokenScorer
 from litert_lm.sampling.selection import checked_peak
@@ -287,12 +287,16 @@ def _decode_all(
     if len(decodings) == 1:
         yield from decode(sequence, decodings[0], is_cancelled)
         return
+    forks = [sequence.fork() for _ in decodings]
     running = [
-        decode(sequence.fork(), decoding, is_cancelled) for decoding in decodings
+        (fork, decode(fork, decoding, is_cancelled))
+        for fork, decoding in zip(forks, decodings, strict=True)
     ]
     while running:
+        if not is_cancelled():
+            prepare_steps([fork for fork, _ in running])
         for answer in tuple(running):
-            output = next(answer)
+            output = next(answer[1])
             if output.finish_info is not None:
                 running.remove(answer)
             yield output

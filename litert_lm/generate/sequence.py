@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from litert_lm.generate.prefix_cache import PrefixCache, PrefixUse
 from litert_lm.generate.prefix_chain import PrefixChain
 from litert_lm.generate.sequence_state import SequenceState
 
-__all__ = ["TokenSequence"]
+__all__ = ["TokenSequence", "prepare_steps"]
 
 _DEFAULT_USE = PrefixUse()
 
@@ -41,6 +41,7 @@ class TokenSequence:
         self.token_ids: list[int] = []
         self._executor = executor
         self._cache = executor.new_cache()
+        self._prepared: npt.NDArray[np.float32] | None = None
         self._prefix_cache = prefix_cache
         self._chain = PrefixChain(executor, prefix_cache)
         finalizer = weakref.finalize(self, self._chain.close, may_wait=False)
@@ -121,12 +122,19 @@ class TokenSequence:
             self.rewind(before)
             raise
 
+    @property
+    def _is_one_pending(self) -> bool:
+        return len(self.token_ids) - self._cache.num_tokens == 1
+
     def append(self, token_id: int) -> None:
         """Append a generated id; its entry is stored by the next step."""
         self.token_ids.append(token_id)
 
     def step(self) -> npt.NDArray[np.float32]:
         """Logits [vocab_size] after the last id; valid until the next step."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and len(self.token_ids) == self._cache.num_tokens:
+            return prepared
         if len(self.token_ids) - self._cache.num_tokens != 1:
             self._leave_one_pending()
         try:
@@ -143,6 +151,7 @@ class TokenSequence:
         Recurrent states and rings cannot go back; the next call builds them again, in
         calls of other lengths maybe, so that logits can differ in their last bits.
         """
+        self._prepared = None
         del self.token_ids[num_tokens:]
         if self._cache.num_tokens <= num_tokens:
             return
@@ -218,3 +227,23 @@ class TokenSequence:
             self.rewind(count - 1)
             self.token_ids.append(last)
         self.extend(())
+
+
+def prepare_steps(sequences: Sequence[TokenSequence]) -> None:
+    """Have the next `step` of each sequence done, all at once where the model can.
+
+    Each is to be taken before anything but an append happens to its sequence.
+    """
+    ready = [each for each in sequences if each._is_one_pending]
+    if len(ready) < 2 or not ready[0]._executor.max_batch:
+        return
+    try:
+        found = ready[0]._executor.decode_each(
+            [each._cache for each in ready], [each.token_ids[-1] for each in ready]
+        )
+    except BaseException:
+        for each in ready:
+            each._drop_entries()
+        raise
+    for each, logits in zip(ready, found, strict=True):
+        each._prepared = logits

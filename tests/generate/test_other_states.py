@@ -1,4 +1,4 @@
-"""Several answers and prompt scores over states that cannot be cut: recurrent, rings."""
+"""Several answers and prompt scores over states that cannot be cut."""
 
 from __future__ import annotations
 
