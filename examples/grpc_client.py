@@ -1,4 +1,4 @@
-"""Ask a server that `litert-lm serve MODEL` has started; the address may be given."""
+"""Ask a server that `litert-lm serve MODEL` has started; its address may be given."""
 
 import sys
 
@@ -6,22 +6,14 @@ import grpc
 
 from litert_lm.serve.schema import GenerateRequest, GenerateResponse, StoppingCriteria
 
-
-def main() -> None:
-    address = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:50051"
-    request = GenerateRequest(
-        text="The sea is", stopping=StoppingCriteria(max_new_tokens=30)
+address = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:50051"
+request = GenerateRequest(text="The sea is", stopping=StoppingCriteria(ignore_eos=True))
+with grpc.insecure_channel(address) as channel:
+    generate_stream = channel.unary_stream(
+        "/vllm.Generate/GenerateStream",
+        GenerateRequest.SerializeToString,
+        GenerateResponse.FromString,
     )
-    with grpc.insecure_channel(address) as channel:
-        generate = channel.unary_stream(
-            "/vllm.Generate/GenerateStream",
-            GenerateRequest.SerializeToString,
-            GenerateResponse.FromString,
-        )
-        for message in generate(request):
-            print(message.outputs.text, end="", flush=True)
-    print()
-
-
-if __name__ == "__main__":
-    main()
+    for message in generate_stream(request):
+        print(message.outputs.text, end="", flush=True)
+print()

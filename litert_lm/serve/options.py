@@ -49,8 +49,12 @@ class ServerOptions:
             raise InvalidArgumentError("host is empty; give an address or a name.")
         if not all(self.model_names) or not self.model_names:
             raise InvalidArgumentError("A served model name is empty; give it one.")
-        if self.api_key == "":
-            raise InvalidArgumentError("api_key is empty; leave it out for none.")
+        key = self.api_key
+        if key is not None and not (key and key.isascii() and key.isprintable()):
+            raise InvalidArgumentError(
+                "api_key is empty or holds what a header cannot; use printable ASCII, "
+                "or leave it out for none."
+            )
         if (self.tls_cert is None) != (self.tls_key is None):
             given, missing = ("tls_cert", "tls_key")[:: 1 if self.tls_cert else -1]
             raise InvalidArgumentError(f"{given} needs {missing} too; give both.")
