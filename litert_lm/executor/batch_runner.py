@@ -84,10 +84,12 @@ class BatchRunner:
             self._inputs.put(row, handles)
             self._outputs.put(row, handles)
         self._run()
-        return [self._logits_of(row, cache) for row, cache in enumerate(caches)]
+        found = [self._logits_of(row, cache) for row, cache in enumerate(caches)]
+        for cache in caches:
+            cache.num_tokens += 1
+        return found
 
     def _logits_of(self, row: int, cache: KVCache) -> npt.NDArray[np.float32]:
-        cache.num_tokens += 1
         shape = (1, 1, self._logits.shape[-1])
         own: npt.NDArray[np.float32] = cache.logits_buffer(shape, _FLOAT).array[0, 0]
         np.copyto(own, self._logits[0, row])

@@ -30,9 +30,18 @@ class _Wanted(Place):
         self.cache = cache
         self.token_id = token_id
         self.logits: Logits | None = None
+        self._position = cache.num_tokens
 
     def is_served(self) -> bool:
         return self.logits is not None
+
+    def has_room(self) -> bool:
+        """Whether the cache takes an entry as it is."""
+        return self._position < self.cache.length
+
+    def begin(self) -> None:
+        """Count no entry of an attempt that was left in its middle."""
+        self.cache.num_tokens = self._position
 
 
 class SharedSteps:
@@ -121,6 +130,8 @@ class SharedSteps:
         if wanted.is_served():
             return [wanted]
         group = self._gather(wanted)
+        for each in group:
+            each.begin()
         if len(group) < self._least:
             group = [wanted]
             wanted.logits = self._decode(wanted.cache, wanted.token_id)
@@ -139,7 +150,7 @@ class SharedSteps:
     def _gather(self, wanted: _Wanted) -> list[_Wanted]:
         """Those to be served together; waits for who is about to come back."""
         length = wanted.cache.length
-        if not _has_room(wanted):
+        if not wanted.has_room():
             return [wanted]
         while True:
             others = [
@@ -148,7 +159,7 @@ class SharedSteps:
                 if isinstance(each, _Wanted)
                 and each is not wanted
                 and each.cache.length == length
-                and _has_room(each)
+                and each.has_room()
                 and not each.is_served()
             ]
             found = [wanted, *others][: self._most]
@@ -168,8 +179,3 @@ class SharedSteps:
             elif its_length == length:
                 ends.append(served + self._patience)
         return ends
-
-
-def _has_room(wanted: _Wanted) -> bool:
-    """Whether its cache takes an entry as it is."""
-    return wanted.cache.num_tokens < wanted.cache.length

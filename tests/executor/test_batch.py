@@ -113,9 +113,10 @@ def test_an_error_of_a_shared_step_meets_nobody_else(
     together, errors = shared._decode_together, iter([ExecutionError("once")])
 
     def failing(caches: Any, ids: Any) -> Any:
+        logits = together(caches, ids)
         for error in errors:
             raise error
-        return together(caches, ids)
+        return logits
 
     def run(number: int) -> Any:
         try:
