@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 from litert_lm._proto import executor_metadata_pb2, llm_metadata_pb2  # noqa: F401
 from litert_lm.bundle import open_bundle
-from litert_lm.bundle.bundle import Bundle
-from litert_lm.bundle.metadata import ModelConfig, resolve
+from litert_lm.bundle.metadata import Channel
 from litert_lm.config import (
     Backend,
     GenerateLimits,
@@ -26,7 +25,6 @@ from litert_lm.errors import (
     InvalidArgumentError,
     shown,
 )
-from litert_lm.executor.cache_dir import CacheDirectory, runtime_key
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.opening import (
     ExecutorOptions,
@@ -43,9 +41,14 @@ from litert_lm.generate.request import GenerateRequest, Prompt
 from litert_lm.generate.response import GenerateResponse, join
 from litert_lm.generate.scheduler import Scheduler
 from litert_lm.heap import trim_heap
+from litert_lm.interfaces import AbstractEngine
+from litert_lm.reply_config import ConstrainedDecodingConfig, ThinkingConfig
 from litert_lm.session import Session
-from litert_lm.tokenizer import Tokenizer, load_tokenizer
-from litert_lm.tokenizer.prepared import load_prepared, prepare
+from litert_lm.texts import load_texts
+
+if TYPE_CHECKING:
+    from litert_lm.chat.tools import Tool, ToolEventHandler
+    from litert_lm.conversation.conversation import Conversation
 
 __all__ = ["Engine"]
 
@@ -68,7 +71,7 @@ _NOT_YET = (
 _NOT_YET_OF_BACKENDS = ("gpu_decode_steps_per_sync", "litert_dispatch_lib_dir")
 
 
-class Engine:
+class Engine(AbstractEngine):
     """A model bundle ready to run. A context manager.
 
     Args:
@@ -140,6 +143,8 @@ class Engine:
             raise InvalidArgumentError(
                 f"progress must be callable, got {shown(progress)}."
             )
+        self.model_path = os.fspath(model_path)
+        self.max_num_tokens, self.cache_dir = max_num_tokens, cache_dir
         self.generate_limits = _limits(generate_limits)
         self.scheduler = Scheduler(max_running=max_running, max_waiting=max_waiting)
         self.backend = _instance(backend)
@@ -214,6 +219,76 @@ class Engine:
             max_output_tokens=max_output_tokens,
             prefix_cache=self.prefix_cache,
             model_hash=self.model_hash,
+        )
+
+    def create_conversation(
+        self,
+        *,
+        messages: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[Callable[..., Any] | Tool] | None = None,
+        tool_event_handler: ToolEventHandler | None = None,
+        automatic_tool_calling: bool = True,
+        extra_context: Mapping[str, Any] | None = None,
+        filter_channel_content_from_kv_cache: bool | None = None,
+        thinking_config: ThinkingConfig | None = None,
+        sampler_config: SamplerConfig | None = None,
+        system_message: str | None = None,
+        constrained_decoding_config: ConstrainedDecodingConfig | None = None,
+        lora_config: object | None = None,
+        max_output_tokens: int | None = None,
+        chat_template: str | None = None,
+        enable_speculative_decoding: bool | None = None,
+        channels: Sequence[Channel | Mapping[str, object]] | str | None = None,
+        context_overflow: str = "error",
+        max_tool_rounds: int = 10,
+        max_parallel_tools: int = 1,
+    ) -> Conversation:
+        """A chat with the model.
+
+        Args:
+            messages: what was said before, in the JSON shape or as Messages.
+            tools: functions and Tools that the model may call.
+            tool_event_handler: approves calls and sees results.
+            automatic_tool_calling: run the tools that the model calls, and let it go
+                on; else the reply holds the calls.
+            extra_context: variables for the chat template.
+            filter_channel_content_from_kv_cache: forget thoughts and other channels
+                before the next message; None does.
+            thinking_config: of all replies that have none of their own.
+            sampler_config: sampling; fields left None come from the bundle.
+            system_message: what the model is told first.
+            constrained_decoding_config: whether replies may be held to formats.
+            max_output_tokens: limit on each reply.
+            chat_template: Jinja source, instead of the bundle's.
+            channels: markers of channels, instead of the bundle's: mappings with
+                ``name``, ``start`` and ``end``; "infer" takes those that the template
+                shows where the bundle has none.
+            context_overflow: "error" refuses a message that does not fit;
+                "drop_oldest" forgets the oldest turns for it.
+            max_tool_rounds: replies that may call tools before one is given back with
+                its calls.
+            max_parallel_tools: tools of one reply that run at the same time, each in a
+                thread; results keep the order of the calls.
+            lora_config, enable_speculative_decoding: not supported, None or False.
+
+        Raises:
+            InvalidArgumentError: a wrong argument.
+        """
+        given = locals()
+        _check_unset("lora_config", lora_config)
+        _check_unset("enable_speculative_decoding", enable_speculative_decoding)
+        from litert_lm.conversation.conversation import Conversation
+        from litert_lm.conversation.settings import ConversationSettings
+
+        names = ConversationSettings.__dataclass_fields__
+        settings = ConversationSettings(**{name: given[name] for name in names})
+        return Conversation(
+            self.create_session(sampler_config=sampler_config),
+            self.tokenizer,
+            self.config,
+            settings,
+            context_length=self.executor.context_length,
+            vocab_size=self.executor.vocab_size,
         )
 
     def load_session(
@@ -311,38 +386,12 @@ class Engine:
         )
         facts = known_facts(self._bundle, options, first_load, progress)
         with ThreadPoolExecutor(1) as pool:
-            loading = pool.submit(_load_texts, self._bundle, cache_dir)
+            loading = pool.submit(load_texts, self._bundle, cache_dir)
             self.executor: Executor = open_executor(self._bundle, options, facts)
             self.executor.load()
             self.tokenizer, self.config, self.model_hash = loading.result()
         trim_heap()
         self.executor.pad_id = self.config.pad_id
-
-
-def _load_texts(
-    bundle: Bundle, cache_dir: str | None
-) -> tuple[Tokenizer, ModelConfig, str]:
-    """Tokenizer and metadata, and the bundle's SHA-256."""
-    importlib.import_module("numpy.random")  # 5 ms that the first answer would take
-    cache = CacheDirectory(cache_dir, bundle.path)
-    content = cache.content_hash(bundle.path, identity=bundle.identity)
-    tokenizer = _load_tokenizer(bundle, cache, content)
-    what = f"LlmMetadata of {bundle.path}"
-    config = resolve(bundle.llm_metadata, tokenizer, what)
-    return tokenizer, config, content
-
-
-def _load_tokenizer(bundle: Bundle, cache: CacheDirectory, content: str) -> Tokenizer:
-    """The bundle's tokenizer; from the second time on in a form that loads faster."""
-    name = f"tokenizer-{content[:32]}-{runtime_key()}"
-    blob = cache.load_blob(name)
-    if blob is not None:
-        return load_prepared(blob)
-    tokenizer = load_tokenizer(*bundle.tokenizer_section())
-    prepared = prepare(tokenizer)
-    if prepared is not None:
-        cache.save_blob(name, prepared)
-    return tokenizer
 
 
 def _instance(backend: object) -> Backend:

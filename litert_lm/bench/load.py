@@ -160,7 +160,7 @@ def _engine_options(job: LoadJob) -> dict[str, Any]:
 
 @contextmanager
 def _timed_parts() -> Iterator[dict[str, CallTimer]]:
-    from litert_lm import engine
+    from litert_lm import engine, texts
     from litert_lm.executor import opening
     from litert_lm.executor.cache_dir import CacheDirectory
     from litert_lm.executor.compiled_model import CompiledModel
@@ -174,7 +174,7 @@ def _timed_parts() -> Iterator[dict[str, CallTimer]]:
         ("graph", opening, "read_layout"),
         ("read", LoadedModel, "__init__"),
         ("compile", CompiledModel, "__init__"),
-        ("tokenizer", engine, "_load_tokenizer"),
+        ("tokenizer", texts, "_load_tokenizer"),
     )
     with ExitStack() as stack:
         for name, owner, attribute in parts:

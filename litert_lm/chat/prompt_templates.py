@@ -175,17 +175,23 @@ _FUNCTION_GEMMA = (
 _FIXED = {"gemma3": _GEMMA3, "gemma3n": _GEMMA3N, "function_gemma": _FUNCTION_GEMMA}
 
 
-def chat_template(config: ModelConfig, given: str | None = None) -> str:
+def chat_template(
+    config: ModelConfig, given: str | None = None, *, has_tools: bool = False
+) -> str:
     """The Jinja source that conversations with a model are rendered with.
 
     Args:
         config: facts of the bundle.
         given: the caller's template, which wins over the bundle's.
+        has_tools: the model may call tools. The template of Gemma 3 knows none, that of
+            Gemma 3n is the same with tools.
     """
     if given is not None:
         return given
     if config.jinja_template:
         return config.jinja_template
+    if config.model_type == "gemma3" and has_tools:
+        return _GEMMA3N
     return _FIXED.get(config.model_type) or _affix_template(config)
 
 

@@ -14,6 +14,8 @@ from litert_lm.errors import LiteRtLmError
 __all__ = ["PromptRenderer"]
 
 _PROBE = "Q7x"
+#: What a part looks like where a template prints it without looking into it.
+_RAW_PART = ("'tool_response'", '"tool_response"')
 _USER = {"role": "user", "content": "a"}
 
 Messages = Sequence[Mapping[str, Any]]
@@ -113,23 +115,23 @@ class PromptRenderer:
         """Whether a tool's result is shown as a part, and not as text."""
         call = {"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}
         asking = {"role": self._reply_role, "content": "", "tool_calls": [call]}
-        asked: list[Mapping[str, Any]] = [_USER, asking]
         part = {"type": "tool_response", "name": "f", "response": {"x": _PROBE}}
-        as_text = {"role": "tool", "name": "f", "content": json.dumps(part["response"])}
-        if _PROBE in self._try([*asked, as_text]):
-            return False
-        return _PROBE in self._try([*asked, {"role": "tool", "content": [part]}])
+        shown = self._try([_USER, asking, {"role": "tool", "content": [part]}])
+        return _PROBE in shown and not any(sign in shown for sign in _RAW_PART)
 
     def _shaped(self, message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The message as the template takes it; results of tools may be several."""
         role = message.get("role")
         if role in ("assistant", "model"):
-            message = {"content": "", **message, "role": self._reply_role}
+            message = {**message, "role": self._reply_role}
+            message.setdefault("content", "")
         if self._as_text is not None:
             return [self._as_text(message)]
         results = _results(message)
-        if not results or self._takes_result_parts:
+        if not results:
             return [message]
+        if self._takes_result_parts:
+            return [{**message, "content": [result]} for result in results]
         return [_result_message(message, result) for result in results]
 
 
@@ -152,8 +154,8 @@ def _result_message(
     response = result.get("response")
     text = response if isinstance(response, str) else _as_json(response)
     made = {**message, "content": text, "name": result.get("name", "")}
-    if result.get("tool_call_id") is not None:
-        made["tool_call_id"] = result["tool_call_id"]
+    if result.get("id") is not None:
+        made["tool_call_id"] = result["id"]
     return made
 
 

@@ -1,0 +1,150 @@
+"""What a prompt adds to the tokens that are in the context already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from litert_lm.bundle.metadata import ModelConfig
+from litert_lm.chat.prompts import PromptRenderer
+from litert_lm.tokenizer import Tokenizer
+
+__all__ = ["ContextText", "Plan", "Planner", "stop_ids_of"]
+
+
+@dataclass(frozen=True)
+class ContextText:
+    """What the context says after a reply, in text, its BOS left out.
+
+    Attributes:
+        prompt: the rendering that was answered.
+        reply: what the model said, without the stop.
+        stop_ids: tokens of the stop at the end of the context; none for a reply that
+            was cut.
+        is_filtered: the reply has thoughts that the next prompt shall not keep.
+    """
+
+    prompt: str
+    reply: str
+    stop_ids: tuple[int, ...] = ()
+    is_filtered: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the context becomes a prompt.
+
+    Attributes:
+        prompt: the prompt's text.
+        num_kept: tokens of the context that stay.
+        ids: what comes behind them, one token or more.
+        added_text: their text, for a look at what a message adds.
+    """
+
+    prompt: str
+    num_kept: int
+    ids: tuple[int, ...]
+    added_text: str
+
+
+class Planner:
+    """Finds the shortest way from the context to the next prompt.
+
+    Where the new rendering goes on behind what the context says, only the rest is
+    added: the reply's own tokens stay, and a turn end that the model did not say, or
+    said in part, is put behind them. Where the template shows an earlier reply in other
+    words, but the same ones each time, the reply stays as it was said, as in the
+    official runtime. In all other cases the tokens that both have in common stay.
+    """
+
+    def __init__(
+        self, config: ModelConfig, tokenizer: Tokenizer, renderer: PromptRenderer
+    ) -> None:
+        self._config = config
+        self._tokenizer = tokenizer
+        self._renderer = renderer
+
+    def plan(
+        self,
+        prompt: str,
+        context_ids: Sequence[int],
+        said: ContextText | None,
+        old_prompt: Callable[[], str | None],
+    ) -> Plan:
+        """The plan for `prompt`.
+
+        Args:
+            prompt: the new rendering.
+            context_ids: tokens of the context.
+            said: what they say; None where that is not known.
+            old_prompt: renders the conversation up to and with the last reply.
+        """
+        if said is not None and context_ids:
+            rest = self._rest(prompt, said, old_prompt)
+            if rest is not None:
+                num_kept, rest = self._behind_stop(rest, len(context_ids), said)
+                ids = self._encode(rest)
+                if ids:
+                    return Plan(prompt, num_kept, tuple(ids), rest)
+        return self._anew(prompt, context_ids)
+
+    def _rest(
+        self, prompt: str, said: ContextText, old_prompt: Callable[[], str | None]
+    ) -> str | None:
+        """What the prompt has behind the reply's text, its turn end included."""
+        spoken = said.prompt + said.reply
+        if prompt.startswith(spoken):
+            return prompt[len(spoken) :]
+        if said.is_filtered:
+            return None
+        old = old_prompt()
+        if not old or not prompt.startswith(old):
+            return None
+        return self._renderer.turn_end + prompt[len(old) :]
+
+    def _behind_stop(
+        self, rest: str, num_tokens: int, said: ContextText
+    ) -> tuple[int, str]:
+        """Tokens that stay and text to add, so that there is one turn end."""
+        if not said.stop_ids:
+            return num_tokens, rest
+        stop = self._tokenizer.decode(said.stop_ids)
+        if stop and rest.startswith(stop):
+            return num_tokens, rest[len(stop) :]
+        if not self._renderer.turn_end:
+            return num_tokens, rest
+        return num_tokens - len(said.stop_ids), rest
+
+    def _anew(self, prompt: str, context_ids: Sequence[int]) -> Plan:
+        """Keep the tokens that the context and the whole prompt have in common."""
+        ids = self.prompt_ids(prompt)
+        num_kept = 0
+        for old, new in zip(context_ids, ids[:-1], strict=False):
+            if old != new:
+                break
+            num_kept += 1
+        added = tuple(ids[num_kept:])
+        text = prompt if not num_kept else self._tokenizer.decode(added)
+        return Plan(prompt, num_kept, added, text)
+
+    def prompt_ids(self, prompt: str) -> list[int]:
+        """Ids of a whole prompt: one BOS, where the model has one, and the text."""
+        bos_id, bos_text = self._config.bos_id, self._config.bos_text
+        if bos_id is None:
+            return self._encode(prompt)
+        return [bos_id, *self._encode(prompt.removeprefix(bos_text or ""))]
+
+    def _encode(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text) if text else []
+
+
+def stop_ids_of(
+    context_ids: Sequence[int], stop_sequences: Sequence[Sequence[int]]
+) -> tuple[int, ...]:
+    """The stop sequence that the context ends with, the shortest of several."""
+    matching = [
+        tuple(ids)
+        for ids in stop_sequences
+        if ids and tuple(context_ids[-len(ids) :]) == tuple(ids)
+    ]
+    return min(matching, key=len, default=())

@@ -1,0 +1,373 @@
+"""Conversation: messages in, messages out."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from litert_lm.bundle.metadata import ModelConfig
+from litert_lm.chat.channels import infer_channels
+from litert_lm.chat.messages import Contents, Message, message_json
+from litert_lm.chat.prompt_templates import chat_template
+from litert_lm.chat.prompts import PromptRenderer
+from litert_lm.conversation.context import ContextText, Plan, Planner
+from litert_lm.conversation.history import without_oldest_turn
+from litert_lm.conversation.message_options import MessageOptions
+from litert_lm.conversation.reply import Reply
+from litert_lm.conversation.reply_stream import ReplyStream
+from litert_lm.conversation.settings import INFER, ConversationSettings
+from litert_lm.conversation.tool_set import ToolSet
+from litert_lm.errors import CancelledError, PromptTooLongError, SessionStateError
+from litert_lm.interfaces import AbstractConversation
+from litert_lm.reply_config import (
+    NoRepeatNgramConfig,
+    RepetitionPenaltyConfig,
+    ResponseFormat,
+    SuppressTokensConfig,
+    ThinkingConfig,
+)
+from litert_lm.results import BenchmarkInfo, Responses
+from litert_lm.session import Session
+from litert_lm.tokenizer import Tokenizer
+
+__all__ = ["Conversation"]
+
+_MESSAGE = str | Contents | Message | Mapping[str, Any]
+_JSON = Mapping[str, Any]
+_USUAL_ANSWER = 256  # tokens kept free for a reply when old turns are dropped
+
+
+class Conversation(AbstractConversation):
+    """A chat with a model; made by ``Engine.create_conversation``. A context manager.
+
+    Each message is rendered with the model's chat template, and what the context has
+    already is not read again. A conversation does one thing at a time, but sending a
+    message ends a reply of which the rest is not wanted.
+
+    Attributes:
+        messages: all that was said, in the JSON shape; not to be changed.
+        channels: what the model's replies are split into.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        tokenizer: Tokenizer,
+        config: ModelConfig,
+        settings: ConversationSettings,
+        *,
+        context_length: int,
+        vocab_size: int,
+    ) -> None:
+        super().__init__(
+            tools=settings.tools,
+            tool_event_handler=settings.tool_event_handler,
+            automatic_tool_calling=settings.automatic_tool_calling,
+            extra_context=settings.extra_context,
+            thinking_config=settings.thinking_config,
+            max_output_tokens=settings.max_output_tokens,
+            chat_template=settings.chat_template,
+        )
+        self._session = session
+        self._tokenizer = tokenizer
+        self._config = config
+        self._settings = settings
+        self._context_length = context_length
+        self._vocab_size = vocab_size
+        self.messages: list[_JSON] = [*settings.first_messages()]
+        self._tools, self._renderer = _prompting(settings, config, tokenizer)
+        self._planner = Planner(config, tokenizer, self._renderer)
+        own = settings.own_channels()
+        self.channels = config.channels if own is None else own
+        if settings.channels == INFER and not self.channels:
+            self.channels = infer_channels(self._renderer.template)
+        self._said: ContextText | None = None
+        self._stream: weakref.ref[ReplyStream] | None = None
+
+    def close(self) -> None:
+        """Free the context; later calls raise SessionStateError."""
+        self._session.close()
+
+    def send_message(
+        self,
+        message: _MESSAGE,
+        *,
+        repetition_penalty_config: RepetitionPenaltyConfig | None = None,
+        no_repeat_ngram_config: NoRepeatNgramConfig | None = None,
+        suppress_tokens_config: SuppressTokensConfig | None = None,
+        max_output_tokens: int | None = None,
+        thinking_config: ThinkingConfig | None = None,
+        response_format: ResponseFormat | None = None,
+        extra_context: Mapping[str, Any] | None = None,
+        tool_choice: str | Mapping[str, Any] | None = None,
+        output_logprobs: bool = False,
+        output_candidates: int | None = None,
+    ) -> Message:
+        """Say something and get the model's reply; its `info` tells how it came about.
+
+        Tools that the model calls are run, and the reply is what it says then.
+
+        Args:
+            message: text, parts, a message, or a mapping in the JSON shape.
+            repetition_penalty_config, no_repeat_ngram_config, suppress_tokens_config:
+                for this reply only.
+            max_output_tokens: limit on each reply; None is the conversation's.
+            thinking_config: instead of the conversation's.
+            response_format: what the reply must look like. Where tools are called by
+                themselves it holds for a reply that calls none.
+            extra_context: variables for the template, over the conversation's.
+            tool_choice: "none", "auto", "required", or the name of the tool that the
+                first reply must call.
+            output_logprobs: give log-probabilities of the reply's tokens.
+            output_candidates: so many other tokens at each place.
+
+        Raises:
+            PromptTooLongError: the message does not fit; says by how many tokens.
+            InvalidArgumentError: a wrong argument, or the template refuses.
+            CancelledError: `cancel_process` was called before the reply began.
+            SessionStateError: closed, or busy in another thread.
+
+        After an error the conversation is as before.
+        """
+        options = _options(locals())
+        stream = self._start(message, options)
+        for _ in stream:
+            pass
+        reply = stream.message
+        if reply is None:
+            raise CancelledError("The message was cancelled before the reply began.")
+        return reply
+
+    def send_message_async(
+        self,
+        message: _MESSAGE,
+        *,
+        repetition_penalty_config: RepetitionPenaltyConfig | None = None,
+        no_repeat_ngram_config: NoRepeatNgramConfig | None = None,
+        suppress_tokens_config: SuppressTokensConfig | None = None,
+        max_output_tokens: int | None = None,
+        thinking_config: ThinkingConfig | None = None,
+        response_format: ResponseFormat | None = None,
+        extra_context: Mapping[str, Any] | None = None,
+        tool_choice: str | Mapping[str, Any] | None = None,
+        output_logprobs: bool = False,
+        output_candidates: int | None = None,
+    ) -> ReplyStream:
+        """Say something and get the reply in deltas, by ``for`` or ``async for``.
+
+        Arguments and errors as in `send_message`; they are checked at once. The
+        stream's `message` is the whole reply at the end. Ends without an error when
+        `cancel_process` is called.
+        """
+        return self._start(message, _options(locals()))
+
+    async def asend_message(self, message: _MESSAGE, **options: Any) -> Message:
+        """`send_message` for coroutines; cancelling the task stops the model."""
+        stream = self.send_message_async(message, **options)
+        async for _ in stream:
+            pass
+        reply = stream.message
+        if reply is None:
+            raise CancelledError("The message was cancelled before the reply began.")
+        return reply
+
+    def cancel_process(self) -> None:
+        """Stop the reply within a token, from any thread; the conversation goes on.
+
+        What was said until then stays in it.
+        """
+        self._session.cancel_process()
+
+    def render_message_to_string(self, message: _MESSAGE) -> str:
+        """The text that sending the message would add to the context; changes nothing.
+
+        Raises:
+            InvalidArgumentError: the template refuses the message.
+        """
+        options = MessageOptions().with_defaults(self._settings.thinking_config, None)
+        incoming = [message_json(message)]
+        prompt = self._render([*self.messages, *incoming], options)
+        return self._plan(prompt, options).added_text
+
+    @property
+    def token_count(self) -> int:
+        """Tokens in the context, the stop of the last reply included."""
+        return len(self._session.token_ids)
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Token ids of the context."""
+        return self._session.token_ids
+
+    def get_benchmark_info(self) -> BenchmarkInfo:
+        """Times of the engine's start and of the last prefill and decode."""
+        return self._session.get_benchmark_info()
+
+    def run_text_scoring(
+        self, target_text: Sequence[str], store_token_lengths: bool = False
+    ) -> Responses:
+        """Log-probability of a text as what comes next; see the session's method.
+
+        The conversation is as before afterwards.
+        """
+        return self._session.run_text_scoring(target_text, store_token_lengths)
+
+    def _start(self, message: _MESSAGE, options: MessageOptions) -> ReplyStream:
+        options = options.with_defaults(
+            self._settings.thinking_config, self._settings.max_output_tokens
+        )
+        options.check_format(self._settings.constrained_decoding_config)
+        incoming = [message_json(message)]
+        self._end_last_stream()
+        reply = self._reply(incoming, options, is_first=True)
+        stream = ReplyStream(self._deltas(reply, options), self.cancel_process)
+        self._stream = weakref.ref(stream)
+        return stream
+
+    def _end_last_stream(self) -> None:
+        stream = None if self._stream is None else self._stream()
+        if stream is None:
+            return
+        if stream.is_read_elsewhere:
+            raise SessionStateError(
+                "The conversation is busy in another thread; wait for its reply, or "
+                "call cancel_process."
+            )
+        stream.close()
+
+    def _deltas(
+        self, reply: Reply, options: MessageOptions
+    ) -> Generator[Message, None, Message | None]:
+        """Deltas of the reply, and of those that answer the tools it calls."""
+        settings, num_rounds = self._settings, 0
+        while True:
+            calls: list[Message] = []
+            for delta in self._spoken(reply):
+                if "tool_calls" in delta and settings.automatic_tool_calling:
+                    calls.append(delta)
+                else:
+                    yield delta
+            message = reply.message
+            is_asking = bool(reply.calls) and settings.automatic_tool_calling
+            is_over = num_rounds >= settings.max_tool_rounds
+            results = None
+            if is_asking and not is_over and not reply.is_aborted:
+                results = self._tools.run(reply.calls)
+            if results is None:
+                yield from calls
+                return message
+            num_rounds += 1
+            reply = self._reply([results.to_json()], options, is_first=False)
+
+    def _spoken(self, reply: Reply) -> Generator[Message, None, None]:
+        """Deltas of one reply; then it is part of the conversation."""
+        self._said = None if reply.plan.num_kept < self.token_count else self._said
+        try:
+            yield from reply.run(self._session)
+        finally:
+            if reply.message is not None:
+                self.messages = [*reply.messages, reply.message.to_json()]
+                self._said = reply.said(self._settings.is_filtering)
+
+    def _reply(
+        self, incoming: Sequence[_JSON], options: MessageOptions, *, is_first: bool
+    ) -> Reply:
+        """The reply to what comes in, ready to run; nothing has changed yet."""
+        messages, plan = self._fitting([*self.messages, *incoming], options)
+        markers = [(channel.start, channel.end) for channel in self.channels]
+        grammar = self._tools.grammar(
+            options.tool_choice if is_first or options.tool_choice == "none" else None,
+            self._tokenizer,
+            self._config.stop_sequences,
+            markers,
+        )
+        return Reply(
+            messages,
+            plan,
+            options,
+            tokenizer=self._tokenizer,
+            config=self._config,
+            vocab_size=self._vocab_size,
+            channels=self.channels,
+            tools=self._tools,
+            grammar=grammar,
+        )
+
+    def _fitting(
+        self, messages: list[_JSON], options: MessageOptions
+    ) -> tuple[list[_JSON], Plan]:
+        """Messages and the plan for them; old turns go where the caller allows that."""
+        is_dropping = self._settings.context_overflow == "drop_oldest"
+        wanted = options.max_output_tokens or _USUAL_ANSWER
+        num_answer = min(wanted, self._context_length // 4) if is_dropping else 1
+        left: list[_JSON] | None = messages
+        while left is not None:
+            plan = self._plan(self._render(left, options), options)
+            num_tokens = plan.num_kept + len(plan.ids)
+            if num_tokens + num_answer <= self._context_length:
+                return left, plan
+            messages = left
+            left = without_oldest_turn(left) if is_dropping else None
+        excess = num_tokens + 1 - self._context_length
+        if excess <= 0:
+            return messages, plan
+        raise PromptTooLongError(
+            f"The message does not fit by {excess} tokens: the context holds "
+            f"{self._context_length}, the conversation with it takes {num_tokens}, and "
+            "the reply needs at least one. Shorten it, begin a new conversation, or "
+            "create it with context_overflow='drop_oldest'."
+        )
+
+    def _render(
+        self,
+        messages: Sequence[_JSON],
+        options: MessageOptions,
+        add_generation_prompt: bool = True,
+    ) -> str:
+        return self._renderer.render(
+            messages,
+            add_generation_prompt=add_generation_prompt,
+            variables=options.variables(),
+        )
+
+    def _plan(self, prompt: str, options: MessageOptions) -> Plan:
+        def old_prompt() -> str:
+            return self._render(self.messages, options, add_generation_prompt=False)
+
+        return self._planner.plan(
+            prompt, self._session.token_ids, self._said, old_prompt
+        )
+
+
+def _prompting(
+    settings: ConversationSettings, config: ModelConfig, tokenizer: Tokenizer
+) -> tuple[ToolSet, PromptRenderer]:
+    """The tools, and what renders prompts with them."""
+    given = settings.chat_template
+    has_tools = bool(settings.tools)
+    template = chat_template(config, given, has_tools=has_tools)
+    tools = ToolSet(
+        settings.tools,
+        settings.tool_event_handler,
+        config,
+        template,
+        is_own_template=given is None and not config.jinja_template,
+        max_parallel=settings.max_parallel_tools,
+    )
+    eos = None if config.eos_id is None else tokenizer.decode([config.eos_id])
+    renderer = PromptRenderer(
+        template,
+        tools=tools.for_template(),
+        bos_token=config.bos_text or "",
+        eos_token=eos or "",
+        variables=settings.extra_context,
+        as_text=tools.as_text,
+    )
+    return tools, renderer
+
+
+def _options(arguments: Mapping[str, Any]) -> MessageOptions:
+    """The options among the arguments of a method."""
+    names = MessageOptions.__dataclass_fields__
+    return MessageOptions(**{name: arguments[name] for name in names})
