@@ -16,24 +16,25 @@ from litert_lm.errors import CancelledError, InvalidArgumentError, SessionStateE
 from litert_lm.executor.executor import Executor
 from litert_lm.generate.answers import Answers
 from litert_lm.generate.chunk_iterator import ChunkIterator
-from litert_lm.generate.decoding import Decoding, decode
+from litert_lm.generate.decoding import decode
 from litert_lm.generate.prefix_cache import PrefixCache
 from litert_lm.generate.prompt import PromptAssembler, Turn, Turns, checked_texts
 from litert_lm.generate.prompt_scores import score_continuation
 from litert_lm.generate.reply import ReplyAnswers, ReplyOptions
 from litert_lm.generate.request import GenerateRequest, Prompt
-from litert_lm.generate.response import GenerateResponse, SequenceOutput, join
+from litert_lm.generate.response import GenerateResponse, join
 from litert_lm.generate.running import AdmittedRequest, Place, RequestRunner
 from litert_lm.generate.saved_session import load_session, save_session
 from litert_lm.generate.sequence import TokenSequence
 from litert_lm.generate.times import Times
+from litert_lm.interfaces import AbstractSession
 from litert_lm.results import BenchmarkInfo, Responses
 from litert_lm.tokenizer import Tokenizer
 
 __all__ = ["Session"]
 
 
-class Session:
+class Session(AbstractSession):
     """One sequence of tokens with its KV cache; made by ``Engine.create_session``.
 
     Prompts and answers follow each other in one context. A session does one thing at a
@@ -82,12 +83,6 @@ class Session:
         self._times = Times()
         self.prefill_progress: Callable[[int, int], None] | None = None
 
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Free the context; later calls raise SessionStateError.
 
@@ -135,7 +130,7 @@ class Session:
         request = GenerateRequest.from_options(prompt, options)
         admitted = self._runner.admit(request, self._answers)
         with self._exclusive():
-            ids = self._request_ids(request)
+            ids = self._assembler.request_ids(request, self._turn)
             self._runner.check_prompt(admitted, ids, len(self._sequence.token_ids))
         return ChunkIterator(self._stream(admitted, is_cancelled), self.cancel_process)
 
@@ -163,8 +158,7 @@ class Session:
         self, admitted: AdmittedRequest, is_cancelled: Callable[[], bool]
     ) -> Generator[GenerateResponse, None, None]:
         with self._exclusive():
-            ids = self._request_ids(admitted.request)
-            self._check_room(len(ids))
+            ids = self._assembler.request_ids(admitted.request, self._turn)
             place = Place(
                 sequence=self._sequence,
                 is_cancelled=is_cancelled,
@@ -226,7 +220,8 @@ class Session:
                 return
             self._turn = Turn.DECODED
             decoding = self._answers.plain(self._num_free)
-            for output in self._decode(decoding, is_cancelled):
+            outputs = decode(self._sequence, decoding, is_cancelled)
+            for output in self._times.decode(outputs):
                 yield Responses(texts=[output.text], scores=[0.0])
 
     def run_text_scoring(
@@ -250,15 +245,11 @@ class Session:
             CancelledError: by `cancel_process`.
         """
         is_cancelled = self._cancellation()
-        texts = checked_texts("target_text", target_text)
-        if len(texts) != 1:
-            raise InvalidArgumentError(
-                f"target_text must hold one text, got {len(texts)}; score them in turn."
-            )
+        (text,) = checked_texts("target_text", target_text, count=1)
         with self._exclusive():
             if not self._sequence.token_ids:
                 raise SessionStateError("There is no context to score after; prefill.")
-            ids = self._tokenizer.encode(texts[0]) if texts[0] else []
+            ids = self._tokenizer.encode(text) if text else []
             self._check_room(len(ids) - 1)
             scores = score_continuation(self._sequence, ids, is_cancelled)
         return Responses(
@@ -371,15 +362,6 @@ class Session:
             self._sequence.close()
             self._busy.release()
 
-    def _request_ids(self, request: GenerateRequest) -> list[int]:
-        """The ids that a request's prompt adds."""
-        if isinstance(request.prompt, str):
-            ids = self._assembler.prompt_ids([request.prompt], self._turn)
-            ids += self._assembler.answer_ids()
-        else:
-            ids = list(request.prompt)
-        return request.truncated(ids)
-
     @property
     def _turn(self) -> Turn:
         return self._turns.current
@@ -412,9 +394,3 @@ class Session:
             self._sequence.extend(
                 ids, is_cancelled=is_cancelled, progress=self.prefill_progress
             )
-
-    def _decode(
-        self, decoding: Decoding, is_cancelled: Callable[[], bool]
-    ) -> Iterator[SequenceOutput]:
-        outputs = decode(self._sequence, decoding, is_cancelled)
-        return self._times.decode(outputs)

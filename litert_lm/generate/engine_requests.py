@@ -101,10 +101,7 @@ class EngineRequests:
     def _prompt_ids(self, request: GenerateRequest) -> list[int]:
         if isinstance(request.prompt, str):
             self._check_length(request.prompt, request.truncate_prompt_tokens)
-            ids = self._assembler.prompt_ids([request.prompt], Turn.FRESH)
-        else:
-            ids = list(request.prompt)
-        return request.truncated(ids)
+        return self._assembler.request_ids(request, Turn.FRESH)
 
     def _check_length(self, text: str, num_kept: int | None) -> None:
         """Refuse what cannot fit before it is tokenized, which may take seconds."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.errors import InvalidArgumentError, shown
+from litert_lm.generate.request import GenerateRequest
 from litert_lm.tokenizer.base import Tokenizer
 
 __all__ = ["PromptAssembler", "Turn", "Turns", "checked_texts"]
@@ -100,6 +101,14 @@ class PromptAssembler:
             return []
         return self._encode(self._config.user.suffix + self._config.model.prefix)
 
+    def request_ids(self, request: GenerateRequest, turn: Turn) -> list[int]:
+        """Ids that a request adds before its answer, cut where it says so."""
+        if isinstance(request.prompt, str):
+            ids = self.prompt_ids([request.prompt], turn) + self.answer_ids()
+        else:
+            ids = list(request.prompt)
+        return request.truncated(ids)
+
     def _begin(self, text: str) -> list[int]:
         """Ids of the first text, with BOS exactly once where the bundle has one."""
         bos_id, bos_text = self._config.bos_id, self._config.bos_text
@@ -121,8 +130,8 @@ class PromptAssembler:
         return self._tokenizer.encode(text) if text else []
 
 
-def checked_texts(name: str, values: object) -> list[str]:
-    """`values` as a list of texts, else InvalidArgumentError that names `name`."""
+def checked_texts(name: str, values: object, count: int | None = None) -> list[str]:
+    """`values` as a list of `count` texts, else InvalidArgumentError with `name`."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InvalidArgumentError(
             f"{name} must be a list of texts, got {shown(values)}."
@@ -130,4 +139,8 @@ def checked_texts(name: str, values: object) -> list[str]:
     for value in values:
         if not isinstance(value, str):
             raise InvalidArgumentError(f"{name} must hold texts, got {shown(value)}.")
+    if count is not None and len(values) != count:
+        raise InvalidArgumentError(
+            f"{name} must hold {count} text, got {len(values)}; take them in turn."
+        )
     return list(values)

@@ -170,6 +170,7 @@ class RequestRunner:
         and the place's ends with the prompt. A cancelled request ends with ABORTED.
         """
         request, sequence = admitted.request, place.sequence
+        self.check_room(len(ids), len(sequence.token_ids))
         try:
             with self.scheduler.admit(
                 request.priority, is_cancelled=place.is_cancelled
