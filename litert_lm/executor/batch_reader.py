@@ -11,6 +11,8 @@ from litert_lm.executor.layout import BatchStep, State, Step
 
 __all__ = ["is_batch", "read_batch_steps"]
 
+_MOST_ROWS = 64
+
 
 def is_batch(signature: Signature) -> bool:
     """Whether a signature's caches belong to several sequences."""
@@ -38,6 +40,8 @@ def _read(
     if tokens is None or len(tokens.shape) != 2 or len(decode.calls) != 1:
         return None
     size = tokens.shape[1]
+    if not 2 <= size <= _MOST_ROWS:
+        return None
     step = BatchStep(
         key=signature.key,
         size=size,
@@ -73,8 +77,7 @@ def _fits(
     made = {name: wanted[name] for name in rows}
     logits = outputs.get(step.logits)
     return (
-        size > 1
-        and len(rows) == size * len(decode.shapes)
+        len(rows) == size * len(decode.shapes)
         and logits is not None
         and logits.shape[:2] == (1, size)
         and _described(inputs) == wanted

@@ -15,7 +15,7 @@ from litert_lm.executor.huge_pages import map_pages, move_to_huge_pages
 from litert_lm.executor.loaded_model import LoadedModel
 from litert_lm.executor.patch import Patch
 
-__all__ = ["ModelCompiler"]
+__all__ = ["ModelCompiler", "Packing"]
 
 Packing = Callable[[str | None], AbstractContextManager[None]]
 

@@ -18,7 +18,7 @@ from litert_lm.errors import (
 )
 from litert_lm.executor.cache_dir import CacheDirectory, runtime_key
 from litert_lm.executor.compiled_model import CompileOptions
-from litert_lm.executor.compiler import ModelCompiler
+from litert_lm.executor.compiler import ModelCompiler, Packing
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.facts import ModelFacts
 from litert_lm.executor.layout import ModelLayout
@@ -117,14 +117,6 @@ def open_executor(
     if patches:
         layout = _longest_only(layout)
     num_threads = options.num_threads or facts.fastest_threads
-    packed = PackedWeights(cache)
-
-    @contextmanager
-    def packing(weight_cache: str | None) -> Iterator[None]:
-        with packed.in_use(weight_cache):
-            yield
-        bundle.drop_pages()
-
     compiler = ModelCompiler(
         sections,
         CompileOptions(
@@ -135,7 +127,7 @@ def open_executor(
         {kind: cache.weight_cache(content, kind) for kind in sections},
         compile_groups(layout),
         uses_huge_pages=options.huge_pages,
-        packing=packing,
+        packing=_packing(bundle, cache),
         patched={
             kind: (patch, bundle.copies(bundle.models[kind]))
             for kind, patch in patches.items()
@@ -149,6 +141,19 @@ def open_executor(
         context_length=context_length(layout, options),
         batch_keys=() if patches else facts.batch_keys,
     )
+
+
+def _packing(bundle: Bundle, cache: CacheDirectory) -> Packing:
+    """What is done around each compilation."""
+    packed = PackedWeights(cache)
+
+    @contextmanager
+    def packing(weight_cache: str | None) -> Iterator[None]:
+        with packed.in_use(weight_cache):
+            yield
+        bundle.drop_pages()
+
+    return packing
 
 
 def layout_of(
