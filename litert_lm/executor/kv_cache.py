@@ -51,8 +51,8 @@ class CacheMemory:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, in use or not."""
-        return sum(slot.nbytes for slot in self.slots.values())
+        """Bytes of memory, in whole pages."""
+        return _paged(sum(slot.nbytes for slot in self.slots.values()))
 
     def array(self, state: State) -> npt.NDArray[Any]:
         """The array of a state that is not doubled."""
@@ -109,8 +109,8 @@ class KVCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, in use or not."""
-        return sum(slot.nbytes for slot in self._slots.values())
+        """Bytes of memory, in whole pages."""
+        return _paged(sum(slot.nbytes for slot in self._slots.values()))
 
     def flip(self) -> None:
         """Make what the last step wrote the current content of doubled states."""
@@ -259,6 +259,12 @@ def _allocate(
     return {key: block[ends[i] : ends[i] + sizes[i]] for i, key in enumerate(keys)}
 
 
+def _paged(nbytes: int) -> int:
+    """Bytes of the pages that hold so many."""
+    page = _HUGE_PAGE if nbytes >= _HUGE_PAGE else mmap.PAGESIZE
+    return -(-nbytes // page) * page
+
+
 def _mapping(nbytes: int) -> npt.NDArray[np.uint8]:
     try:
         memory = _anonymous(max(1, nbytes) + _HUGE_PAGE)
@@ -267,7 +273,7 @@ def _mapping(nbytes: int) -> npt.NDArray[np.uint8]:
             f"No memory for a KV cache of {nbytes / 1e6:.0f} MB; use a shorter prompt "
             "or a smaller max_num_tokens."
         ) from error
-    if hasattr(mmap, "MADV_HUGEPAGE"):
+    if hasattr(mmap, "MADV_HUGEPAGE") and nbytes >= _HUGE_PAGE:
         # A kernel without huge pages refuses; small ones work as well.
         with contextlib.suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)
