@@ -50,11 +50,26 @@ class SupportedModalities:
     video: bool
 
 
-class LlmCapability:
+class _Capability:
+    def __init__(self, info: ModelInfo) -> None:
+        self._info = info
+
+    @property
+    def max_vision_token_budget(self) -> int:
+        """As `ModelInfo.max_vision_token_budget`."""
+        return self._info.max_vision_token_budget
+
+    @property
+    def vision_signature_selection(self) -> list[int] | None:
+        """As `ModelInfo.vision_signature_selection`."""
+        return self._info.vision_signature_selection
+
+
+class LlmCapability(_Capability):
     """What a language model can do."""
 
     def __init__(self, info: ModelInfo, config: ModelConfig) -> None:
-        self._info = info
+        super().__init__(info)
         self._config = config
 
     @property
@@ -88,7 +103,7 @@ class LlmCapability:
         return bool(self._config.supports_function_calling)
 
 
-class EmbeddingCapability:
+class EmbeddingCapability(_Capability):
     """What an embedding model can do; not read from the file yet."""
 
     @property
@@ -164,7 +179,7 @@ class ModelInfo:
     @cached_property
     def embedding(self) -> EmbeddingCapability | None:
         """Facts of an embedding model, else None."""
-        return EmbeddingCapability() if self._is_embedding else None
+        return EmbeddingCapability(self) if self._is_embedding else None
 
     @property
     def input_modalities(self) -> SupportedModalities:

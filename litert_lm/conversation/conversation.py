@@ -69,6 +69,7 @@ class Conversation(AbstractConversation):
             max_output_tokens=settings.max_output_tokens,
             chat_template=settings.chat_template,
         )
+        self.constrained_decoding_config = settings.constrained_decoding_config
         self._session = session
         self._tokenizer = tokenizer
         self._config = config
