@@ -154,21 +154,7 @@ class Engine(AbstractEngine):
         except BaseException:
             self._bundle.close()
             raise
-        if prefix_cache_bytes is None:
-            prefix_cache_bytes = default_prefix_bytes(self.executor)
-        self.prefix_cache = PrefixCache(self.executor, prefix_cache_bytes)
-        self._transfers = KVTransfers(
-            self.model_hash, prefix_cache_bytes // _TRANSFER_SHARE
-        )
-        self._requests = EngineRequests(
-            self.executor,
-            self.tokenizer,
-            self.config,
-            limits=self.generate_limits,
-            scheduler=self.scheduler,
-            prefix_cache=self.prefix_cache,
-            transfers=self._transfers,
-        )
+        self._take_requests(prefix_cache_bytes)
         self.init_seconds = time.perf_counter() - begin
 
     def __enter__(self) -> Engine:
@@ -370,6 +356,24 @@ class Engine(AbstractEngine):
     def eos_token_ids(self) -> list[list[int]]:
         """The id sequences that end an answer."""
         return [list(sequence) for sequence in self.config.stop_sequences]
+
+    def _take_requests(self, prefix_cache_bytes: int | None) -> None:
+        """Make what requests share."""
+        if prefix_cache_bytes is None:
+            prefix_cache_bytes = default_prefix_bytes(self.executor)
+        self.prefix_cache = PrefixCache(self.executor, prefix_cache_bytes)
+        self._transfers = KVTransfers(
+            self.model_hash, prefix_cache_bytes // _TRANSFER_SHARE
+        )
+        self._requests = EngineRequests(
+            self.executor,
+            self.tokenizer,
+            self.config,
+            limits=self.generate_limits,
+            scheduler=self.scheduler,
+            prefix_cache=self.prefix_cache,
+            transfers=self._transfers,
+        )
 
     def _open(
         self, cache_dir: str | None, max_num_tokens: int | None, progress: Progress
