@@ -43,8 +43,8 @@ class Server:
         self._metrics = Metrics(options.model_names[0])
         self._served = Served(options.model_names, self._metrics)
         self._threads = ThreadPoolExecutor(_MAX_THREADS, "litert-lm-request")
-        servicer = VllmServicer(self._served, self._threads, options.api_key)
-        self._grpc = GrpcPort(servicer)
+        self._servicer: VllmServicer | None = None
+        self._grpc = GrpcPort()
         self._http = HttpPort({"/health": self._health, "/metrics": self._figures})
 
     @property
@@ -67,7 +67,10 @@ class Server:
         """
         options, tls = self._options, self._options.tls_context()
         await self._http.start(options.host, options.http_port, tls)
-        await self._grpc.start(options.host, options.grpc_port, options.tls_pair())
+        servicer = VllmServicer(self._served, self._threads, options.api_key)
+        self._servicer = servicer
+        pair = options.tls_pair()
+        await self._grpc.start(servicer, options.host, options.grpc_port, pair)
 
     async def load(self) -> None:
         """Load the model and take requests. Raises what opening the engine raises."""
@@ -87,6 +90,8 @@ class Server:
         await self._grpc.stop(self._options.grace_seconds, hurry)
         await self._http.stop()
         await asyncio.to_thread(self._threads.shutdown)
+        if self._servicer is not None:
+            self._servicer.close()
         if self._served.engine is not None:
             self._served.engine.close()
 

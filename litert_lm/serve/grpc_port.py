@@ -33,20 +33,23 @@ _OPTIONS = (
 
 
 class GrpcPort:
-    """A grpc.aio server with the services of `servicer`, health and reflection.
+    """A grpc.aio server with the services of a servicer, health and reflection.
 
     Attributes:
         port: the real one, once started.
     """
 
-    def __init__(self, servicer: VllmServicer) -> None:
-        self._servicer = servicer
+    def __init__(self) -> None:
         self._health: Any = None
         self._server: Any = None
         self.port = 0
 
     async def start(
-        self, host: str, port: int, tls_pair: tuple[bytes, bytes] | None
+        self,
+        servicer: VllmServicer,
+        host: str,
+        port: int,
+        tls_pair: tuple[bytes, bytes] | None,
     ) -> None:
         """Listen. `tls_pair` holds key and certificate in PEM form.
 
@@ -55,7 +58,7 @@ class GrpcPort:
         """
         check_free("grpc_port", host, port)
         server = grpc.aio.server(options=_OPTIONS)
-        server.add_generic_rpc_handlers(self._servicer.handlers())
+        server.add_generic_rpc_handlers(servicer.handlers())
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         self._reflect(server)

@@ -13,7 +13,7 @@ import grpc
 from litert_lm._proto import vllm_generate_pb2 as schema
 from litert_lm.errors import AccessDeniedError, MessageTooLargeError
 from litert_lm.serve.call import Call
-from litert_lm.serve.channel import Channel
+from litert_lm.serve.channel import Bell, Channel
 from litert_lm.serve.served import Served
 from litert_lm.serve.status import status_of
 from litert_lm.serve.vllm_messages import absorb
@@ -32,7 +32,7 @@ _MAX_WAITING_BYTES = 4 << 20  # of one stream whose client reads slowly
 
 
 class VllmServicer:
-    """Answers both RPCs over one model.
+    """Answers both RPCs over one model. Made inside the event loop.
 
     Args:
         served: the model.
@@ -43,6 +43,7 @@ class VllmServicer:
     def __init__(self, served: Served, threads: Executor, api_key: str | None) -> None:
         self._served = served
         self._threads = threads
+        self._bell = Bell()
         self._authorization = None if api_key is None else f"Bearer {api_key}".encode()
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
@@ -57,6 +58,10 @@ class VllmServicer:
             grpc.method_handlers_generic_handler(service, methods)
             for service in SERVICES
         ]
+
+    def close(self) -> None:
+        """Free what is not the loop's; no call may be running."""
+        self._bell.close()
 
     async def generate(self, data: bytes, context: Any) -> bytes:
         """One request, one response."""
@@ -75,7 +80,9 @@ class VllmServicer:
     async def generate_stream(self, data: bytes, context: Any) -> None:
         """One request, responses as they come."""
         call = Call(self._served, data)
-        channel: Channel[schema.GenerateResponse] = Channel(_MAX_WAITING_BYTES)
+        channel: Channel[schema.GenerateResponse] = Channel(
+            self._bell, _MAX_WAITING_BYTES
+        )
         try:
             self._check_key(context)
             self._in_thread(lambda: _stream_into(channel, call))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from litert_lm.serve.channel import Channel
+from litert_lm.serve.channel import Bell, Channel
 
 
 async def all_of(channel: Channel[int]) -> list[list[int]]:
@@ -23,7 +23,7 @@ def run(work: Callable[[Channel[int]], None], max_bytes: int = 100) -> list[list
     """What a coroutine takes while `work` puts in a thread."""
 
     async def main() -> list[list[int]]:
-        channel: Channel[int] = Channel(max_bytes)
+        channel: Channel[int] = Channel(Bell(), max_bytes)
         thread = threading.Thread(target=work, args=[channel])
         thread.start()
         try:
@@ -61,7 +61,7 @@ def test_an_error_comes_behind_the_items() -> None:
         channel.end(ValueError("it broke"))
 
     async def main() -> None:
-        channel: Channel[int] = Channel(100)
+        channel: Channel[int] = Channel(Bell(), 100)
         await asyncio.to_thread(work, channel)
         assert await channel.take() == [1]
         with pytest.raises(ValueError, match="it broke"):
@@ -72,7 +72,7 @@ def test_an_error_comes_behind_the_items() -> None:
 
 def test_a_closed_channel_holds_nobody_up() -> None:
     async def main() -> None:
-        channel: Channel[int] = Channel(10)
+        channel: Channel[int] = Channel(Bell(), 10)
         putting = asyncio.ensure_future(asyncio.to_thread(put_many, channel))
         await asyncio.sleep(0.02)
         assert not putting.done()
