@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from litert_lm.cli import ui
@@ -40,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
         path = resolve_model(args.model, progress=progress)
     with open_bundle(path) as bundle:
         description = _describe(bundle)
+    description["model"] = _model(path)
     if args.json:
         ui.out_json(description)
     else:
@@ -72,6 +74,25 @@ def _describe(bundle: Bundle) -> dict[str, Any]:
         "metadata": metadata,
         "signatures": list(_signatures(bundle)),
         "lint": findings,
+    }
+
+
+def _model(path: Path) -> dict[str, Any]:
+    """What the model is and can do."""
+    from litert_lm.enums import LiteRtLmModality
+    from litert_lm.model_info import ModelInfo
+
+    info = ModelInfo(path)
+    inputs = asdict(info.input_modalities)
+    llm = info.llm
+    return {
+        "kind": info.model_type.name.lower(),
+        "inputs": [name for name, is_taken in inputs.items() if is_taken],
+        "max_context_tokens": info.max_context_tokens,
+        "backends": info.supported_backends_for_modality(LiteRtLmModality.TEXT),
+        "supports_thinking": llm is not None and llm.supports_thinking(),
+        "supports_function_calling": llm is not None
+        and llm.supports_function_calling(),
     }
 
 
@@ -127,6 +148,9 @@ def _lines(description: dict[str, Any]) -> Iterator[str]:
     for section in description["sections"]:
         role = section["model_type"] or ""
         yield f"  {section['type']:24} {role:24} {section['size']:>12,} bytes"
+    yield from ("", "Model")
+    for name, value in description["model"].items():
+        yield f"  {name:24} {_brief(value)}"
     if description["metadata"]:
         yield from ("", "Metadata")
         for name, value in description["metadata"].items():

@@ -85,6 +85,7 @@ class Conversation(AbstractConversation):
             self.channels = infer_channels(self._renderer.template)
         self._said: ContextText | None = None
         self._stream: weakref.ref[ReplyStream] | None = None
+        self._num_cancels = 0
 
     def close(self) -> None:
         """Free the context; later calls raise SessionStateError."""
@@ -178,6 +179,7 @@ class Conversation(AbstractConversation):
 
         What was said until then stays in it.
         """
+        self._num_cancels += 1
         self._session.cancel_process()
 
     def render_message_to_string(self, message: _MESSAGE) -> str:
@@ -222,7 +224,8 @@ class Conversation(AbstractConversation):
         incoming = [message_json(message)]
         self._end_last_stream()
         reply = self._reply(incoming, options, is_first=True)
-        stream = ReplyStream(self._deltas(reply, options), self.cancel_process)
+        deltas = self._or_as_before(self._deltas(reply, options, self._num_cancels))
+        stream = ReplyStream(deltas, self.cancel_process)
         self._stream = weakref.ref(stream)
         return stream
 
@@ -237,12 +240,24 @@ class Conversation(AbstractConversation):
             )
         stream.close()
 
+    def _or_as_before(
+        self, deltas: Generator[Message, None, Message | None]
+    ) -> Generator[Message, None, Message | None]:
+        """The deltas; an error among them takes back what was said since."""
+        before = self.messages
+        try:
+            return (yield from deltas)
+        except Exception:
+            self.messages, self._said = before, None
+            raise
+
     def _deltas(
-        self, reply: Reply, options: MessageOptions
+        self, reply: Reply, options: MessageOptions, num_cancels: int
     ) -> Generator[Message, None, Message | None]:
         """Deltas of the reply, and of those that answer the tools it calls."""
         settings, num_rounds = self._settings, 0
-        while True:
+        message: Message | None = None
+        while self._num_cancels == num_cancels:
             calls: list[Message] = []
             for delta in self._spoken(reply):
                 if "tool_calls" in delta and settings.automatic_tool_calling:
@@ -260,6 +275,7 @@ class Conversation(AbstractConversation):
                 return message
             num_rounds += 1
             reply = self._reply([results.to_json()], options, is_first=False)
+        return message
 
     def _spoken(self, reply: Reply) -> Generator[Message, None, None]:
         """Deltas of one reply; then it is part of the conversation."""
