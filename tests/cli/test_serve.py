@@ -135,15 +135,16 @@ def test_a_model_that_is_none_ends_the_server(command: Command, tmp_path: Path) 
     assert done.code == 4
 
 
-def test_without_the_extra_there_is_a_pip_line(
-    command: Command, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in sys.modules if name.startswith("litert_lm.serve")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "grpc", None)
-    done = command("serve", model)
-    assert done.code == 1
-    assert 'pip install "pylitert-lm[grpc]"' in done.err
+def test_without_the_extra_there_is_a_pip_line(model: Path) -> None:
+    script = (
+        "import sys; sys.modules['grpc'] = None\n"
+        "from litert_lm.cli.main import main\n"
+        "sys.exit(main(['serve', sys.argv[1]]))\n"
+    )
+    command = [sys.executable, "-c", script, str(model)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 1
+    assert 'pip install "pylitert-lm[grpc]"' in done.stderr
 
 
 @pytest.mark.usefixtures("homes")
