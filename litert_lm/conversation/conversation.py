@@ -372,12 +372,13 @@ def _prompting(
         is_own_template=given is None and not config.jinja_template,
         max_parallel=settings.max_parallel_tools,
     )
-    eos = None if config.eos_id is None else tokenizer.decode([config.eos_id])
+    eos: tuple[int, ...] = (config.eos_id,) if config.eos_id is not None else ()
+    eos = eos or next(iter(config.stop_sequences), ())
     renderer = PromptRenderer(
         template,
         tools=tools.for_template(),
         bos_token=config.bos_text or "",
-        eos_token=eos or "",
+        eos_token=tokenizer.decode(eos) if eos else "",
         variables=settings.extra_context,
         as_text=tools.as_text,
     )
