@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from litert_lm.chat.template import fill
-from litert_lm.errors import LiteRtLmError
+from litert_lm.errors import InvalidArgumentError, LiteRtLmError, shown
 
 __all__ = ["PromptRenderer"]
 
@@ -160,4 +160,9 @@ def _result_message(
 
 
 def _as_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (RecursionError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"The result of a tool is no JSON value ({error}): {shown(value)}."
+        ) from error
