@@ -19,7 +19,7 @@ PIECES = (
     "{{ 'x' * 10**9 }}",
     "{{ messages[0].content * 999999999 }}",
     "{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}",
-    "{% set l = [messages] %}{% set l = [l, l, l, l] %}{% set l = [l, l, l, l] %}{{ l }}",
+    "{% set l = [messages] %}{% set l = [l, l, l] %}{% set l = [l, l, l] %}{{ l }}",
     "{{ ''.__class__.__mro__ }}",
     "{{ messages.append(1) }}",
     "{{ raise_exception('x' * 100000) }}",
