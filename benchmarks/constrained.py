@@ -18,7 +18,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from litert_lm.sampling.constraint import Constraint, ConstraintCompiler, ConstraintSpec
+from litert_lm.sampling.constraint.compiler import (
+    Constraint,
+    ConstraintCompiler,
+    ConstraintSpec,
+)
 from litert_lm.tokenizer.pieces import Piece, PieceTable
 
 NUM_SPECIAL = 4

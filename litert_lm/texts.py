@@ -6,7 +6,7 @@ import importlib
 
 from litert_lm.bundle.bundle import Bundle
 from litert_lm.bundle.metadata import ModelConfig, resolve
-from litert_lm.executor.cache_dir import CacheDirectory, runtime_key
+from litert_lm.executor.native.cache_dir import CacheDirectory, runtime_key
 from litert_lm.tokenizer import Tokenizer, load_tokenizer
 from litert_lm.tokenizer.prepared import load_prepared, prepare
 

@@ -160,11 +160,11 @@ def _engine_options(job: LoadJob) -> dict[str, Any]:
 
 @contextmanager
 def _timed_parts() -> Iterator[dict[str, CallTimer]]:
-    from litert_lm import engine, texts
+    from litert_lm import texts
     from litert_lm.executor import opening
-    from litert_lm.executor.cache_dir import CacheDirectory
-    from litert_lm.executor.compiled_model import CompiledModel
-    from litert_lm.executor.loaded_model import LoadedModel
+    from litert_lm.executor.native.cache_dir import CacheDirectory
+    from litert_lm.executor.native.compiled_model import CompiledModel
+    from litert_lm.executor.native.loaded_model import LoadedModel
 
     names = ("hash", "graph", "read", "tokenizer", "compile")
     timers = {name: CallTimer() for name in names}

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from litert_lm.bench.timing import CallMarks, replaced
 from litert_lm.bench.workload import new_session, prompt_ids
-from litert_lm.executor import runtime
+from litert_lm.executor.native import runtime
 from litert_lm.generate import answers
 from litert_lm.generate.stream import OutputText
 from litert_lm.sampling.sampler import Sampler, make_sampler

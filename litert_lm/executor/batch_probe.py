@@ -10,9 +10,9 @@ import numpy as np
 from litert_lm.bundle.tflite import TfliteModel
 from litert_lm.errors import ExecutionError, ModelFileError
 from litert_lm.executor.executor import Executor
-from litert_lm.executor.kv_cache import KVCache, entries
-from litert_lm.executor.layout import ModelLayout
-from litert_lm.executor.state_updates import state_updates
+from litert_lm.executor.kv.kv_cache import KVCache, entries
+from litert_lm.executor.layout.layout import ModelLayout
+from litert_lm.executor.layout.state_updates import state_updates
 
 __all__ = ["batch_seconds", "updates_in_place"]
 

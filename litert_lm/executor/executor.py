@@ -14,15 +14,15 @@ from litert_lm.errors import (
     ExecutionError,
     SessionStateError,
 )
-from litert_lm.executor.cache_lengths import cache_lengths
-from litert_lm.executor.compiler import ModelCompiler
-from litert_lm.executor.kv_cache import KVCache
-from litert_lm.executor.layout import BatchStep, ModelLayout, Step
+from litert_lm.executor.kv.cache_lengths import cache_lengths
+from litert_lm.executor.kv.kv_cache import KVCache
+from litert_lm.executor.layout.layout import BatchStep, ModelLayout, Step
+from litert_lm.executor.native.compiler import ModelCompiler
 from litert_lm.executor.plan import Chunk, PrefillPlan, plan_prefill
-from litert_lm.executor.runners import Runners
-from litert_lm.executor.shared_steps import SharedSteps
-from litert_lm.executor.step_runner import StepRunner
-from litert_lm.executor.turns import Turns
+from litert_lm.executor.steps.runners import Runners
+from litert_lm.executor.steps.shared_steps import SharedSteps
+from litert_lm.executor.steps.step_runner import StepRunner
+from litert_lm.executor.steps.turns import Turns
 
 __all__ = ["Executor"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from litert_lm.executor.patch import Patch
-from litert_lm.executor.state_reader import Updates
-from litert_lm.executor.state_updates import StateUpdate
+from litert_lm.executor.layout.state_reader import Updates
+from litert_lm.executor.layout.state_updates import StateUpdate
+from litert_lm.executor.patching.patch import Patch
 
 __all__ = ["ModelFacts"]
 

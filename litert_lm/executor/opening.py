@@ -16,14 +16,14 @@ from litert_lm.errors import (
     ModelFileError,
     UnsupportedModelError,
 )
-from litert_lm.executor.cache_dir import CacheDirectory, runtime_key
-from litert_lm.executor.compiled_model import CompileOptions
-from litert_lm.executor.compiler import ModelCompiler, Packing
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.facts import ModelFacts
-from litert_lm.executor.layout import ModelLayout
-from litert_lm.executor.layout_reader import MAIN, read_layout
-from litert_lm.executor.packed_weights import PackedWeights
+from litert_lm.executor.layout.layout import ModelLayout
+from litert_lm.executor.layout.layout_reader import MAIN, read_layout
+from litert_lm.executor.native.cache_dir import CacheDirectory, runtime_key
+from litert_lm.executor.native.compiled_model import CompileOptions
+from litert_lm.executor.native.compiler import ModelCompiler, Packing
+from litert_lm.executor.native.packed_weights import PackedWeights
 
 __all__ = [
     "ExecutorOptions",

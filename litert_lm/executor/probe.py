@@ -22,17 +22,17 @@ from litert_lm.config import Progress, no_progress
 from litert_lm.executor.batch_probe import batch_seconds, updates_in_place
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.facts import ModelFacts
-from litert_lm.executor.layout import ModelLayout
-from litert_lm.executor.mask_use import check_masks
+from litert_lm.executor.layout.layout import ModelLayout
+from litert_lm.executor.layout.mask_use import check_masks
+from litert_lm.executor.layout.state_reader import read_updates
+from litert_lm.executor.layout.step_reader import MAIN
 from litert_lm.executor.opening import (
     ExecutorOptions,
     layout_of,
     model_sections,
     open_executor,
 )
-from litert_lm.executor.patch_reader import read_patches
-from litert_lm.executor.state_reader import read_updates
-from litert_lm.executor.step_reader import MAIN
+from litert_lm.executor.patching.patch_reader import read_patches
 
 __all__ = ["examine"]
 

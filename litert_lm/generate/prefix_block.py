@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 from dataclasses import dataclass, field
 
-from litert_lm.executor.entries import Entries
-from litert_lm.executor.kv_cache import KVCache
+from litert_lm.executor.kv.entries import Entries
+from litert_lm.executor.kv.kv_cache import KVCache
 
 __all__ = ["Piece", "PrefixBlock"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from litert_lm.executor.entries import tokens_nbytes
 from litert_lm.executor.executor import Executor
+from litert_lm.executor.kv.entries import tokens_nbytes
 
 __all__ = ["default_prefix_bytes"]
 

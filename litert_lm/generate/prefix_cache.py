@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from litert_lm.executor.entries import Entries, tokens_nbytes
 from litert_lm.executor.executor import Executor
-from litert_lm.executor.kv_cache import KVCache
+from litert_lm.executor.kv.entries import Entries, tokens_nbytes
+from litert_lm.executor.kv.kv_cache import KVCache
 from litert_lm.executor.plan import PrefillPlan
 from litert_lm.generate.prefix_block import Piece, PrefixBlock
 

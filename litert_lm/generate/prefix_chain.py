@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from litert_lm.executor.executor import Executor
-from litert_lm.executor.kv_cache import KVCache
+from litert_lm.executor.kv.kv_cache import KVCache
 from litert_lm.executor.plan import PrefillPlan
 from litert_lm.generate.prefix_block import PrefixBlock
 from litert_lm.generate.prefix_cache import PrefixCache, PrefixUse

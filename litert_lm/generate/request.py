@@ -20,7 +20,7 @@ from litert_lm.generate.request_values import (
     as_prompt,
     as_tuple,
 )
-from litert_lm.sampling.constraint_spec import CONSTRAINT_KINDS, ConstraintSpec
+from litert_lm.sampling.constraint.spec import CONSTRAINT_KINDS, ConstraintSpec
 
 __all__ = ["Candidates", "GenerateRequest", "Prompt"]
 

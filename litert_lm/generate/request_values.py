@@ -10,7 +10,7 @@ from typing import Literal, SupportsIndex
 
 from litert_lm.config import check_flag
 from litert_lm.errors import InvalidArgumentError, shown
-from litert_lm.sampling.constraint_spec import CONSTRAINT_KINDS, ConstraintSpec
+from litert_lm.sampling.constraint.spec import CONSTRAINT_KINDS, ConstraintSpec
 
 __all__ = [
     "Candidates",

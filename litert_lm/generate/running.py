@@ -48,7 +48,7 @@ from litert_lm.sampling.selection import checked_peak
 from litert_lm.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from litert_lm.sampling.constraint import ConstraintCompiler
+    from litert_lm.sampling.constraint.compiler import ConstraintCompiler
 
 __all__ = ["AdmittedRequest", "Place", "RequestRunner"]
 
@@ -223,7 +223,7 @@ class RequestRunner:
 
     @cached_property
     def _constraints(self) -> ConstraintCompiler:
-        from litert_lm.sampling.constraint import ConstraintCompiler
+        from litert_lm.sampling.constraint.compiler import ConstraintCompiler
 
         alone = [ids[0] for ids in self._config.stop_sequences if len(ids) == 1]
         return ConstraintCompiler(self._tokenizer, self._executor.vocab_size, alone)

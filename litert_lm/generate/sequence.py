@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from litert_lm.errors import CancelledError, ContextFullError
-from litert_lm.executor.entries import Entries
 from litert_lm.executor.executor import Executor
-from litert_lm.executor.kv_cache import KVCache
+from litert_lm.executor.kv.entries import Entries
+from litert_lm.executor.kv.kv_cache import KVCache
 from litert_lm.generate.prefix_cache import PrefixCache, PrefixUse
 from litert_lm.generate.prefix_chain import PrefixChain
 from litert_lm.generate.sequence_state import SequenceState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from litert_lm.executor.kv_cache import KVCache
+from litert_lm.executor.kv.kv_cache import KVCache
 
 __all__ = ["SequenceState"]
 

@@ -44,8 +44,8 @@ from litert_lm.errors import (
     shown,
 )
 from litert_lm.executor.executor import Executor
-from litert_lm.executor.kv_cache import KVCache, entries, is_cut
-from litert_lm.executor.layout import State, state_shape
+from litert_lm.executor.kv.kv_cache import KVCache, entries, is_cut
+from litert_lm.executor.layout.layout import State, state_shape
 from litert_lm.generate.sequence import TokenSequence
 from litert_lm.generate.sequence_state import SequenceState
 

@@ -62,7 +62,7 @@ def test_a_step_is_split(result):
 
 
 def test_nothing_stays_wrapped(result):
-    from litert_lm.executor import runtime
+    from litert_lm.executor.native import runtime
     from litert_lm.generate import answers, stream
     from litert_lm.sampling import sampler
 

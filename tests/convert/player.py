@@ -7,9 +7,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from litert_lm.bundle.open import open_bundle
-from litert_lm.executor.compiled_model import CompiledModel, CompileOptions, RunCall
-from litert_lm.executor.loaded_model import LoadedModel
-from litert_lm.executor.tensors import TensorBuffer, allocate
+from litert_lm.executor.native.compiled_model import (
+    CompiledModel,
+    CompileOptions,
+    RunCall,
+)
+from litert_lm.executor.native.loaded_model import LoadedModel
+from litert_lm.executor.native.tensors import TensorBuffer, allocate
 
 MASKED = np.float32(-0.7 * np.finfo(np.float32).max)
 

@@ -9,9 +9,13 @@ from litert_lm.convert.graph import GraphAuthor
 from litert_lm.convert.quantize import weight_of
 from litert_lm.convert.tflite import ArrayPayload, ModelAuthor, TFLiteFile
 from litert_lm.errors import InvalidArgumentError, StorageError
-from litert_lm.executor.compiled_model import CompiledModel, CompileOptions, RunCall
-from litert_lm.executor.loaded_model import LoadedModel
-from litert_lm.executor.tensors import TensorBuffer, allocate
+from litert_lm.executor.native.compiled_model import (
+    CompiledModel,
+    CompileOptions,
+    RunCall,
+)
+from litert_lm.executor.native.loaded_model import LoadedModel
+from litert_lm.executor.native.tensors import TensorBuffer, allocate
 
 
 def run(model: ModelAuthor | bytes, key: str = "main", **inputs):

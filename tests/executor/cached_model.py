@@ -11,13 +11,13 @@ from litert_lm.bundle.tflite import TfliteModel
 from litert_lm.bundle.verify import verify_model
 from litert_lm.convert.graph import GraphAuthor, Tensor
 from litert_lm.convert.tflite import ModelAuthor
-from litert_lm.executor.compiled_model import CompileOptions
-from litert_lm.executor.compiler import ModelCompiler
 from litert_lm.executor.executor import Executor
-from litert_lm.executor.layout import ModelLayout
-from litert_lm.executor.layout_reader import read_layout
-from litert_lm.executor.patch_reader import read_patches
-from litert_lm.executor.state_reader import read_updates
+from litert_lm.executor.layout.layout import ModelLayout
+from litert_lm.executor.layout.layout_reader import read_layout
+from litert_lm.executor.layout.state_reader import read_updates
+from litert_lm.executor.native.compiled_model import CompileOptions
+from litert_lm.executor.native.compiler import ModelCompiler
+from litert_lm.executor.patching.patch_reader import read_patches
 
 __all__ = ["VOCAB", "CachedModel", "logits_of", "shortened"]
 

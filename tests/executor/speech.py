@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from litert_lm.executor.executor import Executor
-from litert_lm.executor.kv_cache import KVCache
+from litert_lm.executor.kv.kv_cache import KVCache
 from tests.fixtures.echo import EchoOptions
 from tests.fixtures.echo_tokens import NUM_REAL, encode, shadow_names
 

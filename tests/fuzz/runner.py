@@ -27,7 +27,7 @@ from typing import Any
 
 import litert_lm
 from litert_lm import errors, first_load
-from litert_lm.executor import runtime
+from litert_lm.executor.native import runtime
 from tests.fuzz.damage import Case
 
 SECONDS = 90.0

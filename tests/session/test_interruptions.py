@@ -80,7 +80,7 @@ def test_ctrl_c_between_two_steps(
     assert _answer(session, SECOND) == expected[:5]
     with monkeypatch.context() as patch:
         run = _raiser(KeyboardInterrupt)
-        patch.setattr("litert_lm.executor.step_runner.StepRunner.run", run)
+        patch.setattr("litert_lm.executor.steps.step_runner.StepRunner.run", run)
         with pytest.raises(KeyboardInterrupt):
             session.generate([4])
     assert _answer(session, [4]) == expected[5:]

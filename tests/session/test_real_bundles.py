@@ -7,7 +7,7 @@ import json
 import pytest
 
 from litert_lm import Backend, Engine
-from litert_lm.executor import cache_lengths
+from litert_lm.executor.kv import cache_lengths
 
 TINY = (
     "gemma3_tiny.litertlm",

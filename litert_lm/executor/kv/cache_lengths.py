@@ -1,0 +1,45 @@
+"""Which lengths the arrays of KV caches have."""
+
+from __future__ import annotations
+
+from litert_lm.executor.layout.layout import ModelLayout
+
+__all__ = ["cache_lengths", "doubled"]
+
+_BUCKET = 128  # entries; attention cost and resizing cost balance here
+_COMPILED = 256  # entries; a step's attention is cheap below, compared with compiling
+
+
+def cache_lengths(
+    layout: ModelLayout, *, is_resizable: bool, is_compiled: bool
+) -> list[int]:
+    """The lengths in use, growing; the last is that of the longest cache exported.
+
+    Args:
+        is_resizable: other lengths than those exported can be used.
+        is_compiled: a length costs a compilation.
+    """
+    longest = layout.context_length
+    if not is_resizable:
+        return sorted({step.context for step in layout.decode})
+    return doubled(longest) if is_compiled else _stepped(longest)
+
+
+def _stepped(longest: int) -> list[int]:
+    """Steps of a bucket up to four, and then of half the length."""
+    lengths, length = [], _BUCKET
+    while length < longest:
+        lengths.append(length)
+        following = length + (_BUCKET if length < 4 * _BUCKET else length // 2)
+        length = -(-following // _BUCKET) * _BUCKET
+    return [*lengths, longest]
+
+
+def doubled(longest: int) -> list[int]:
+    """Each twice the one before, but for one close to the longest."""
+    half = longest // 2 // _BUCKET * _BUCKET
+    lengths, length = [], min(_COMPILED, max(_BUCKET, half))
+    while 4 * length <= 3 * longest:
+        lengths.append(length)
+        length *= 2
+    return [*lengths, longest]
