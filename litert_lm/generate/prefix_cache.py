@@ -87,6 +87,7 @@ class PrefixCache:
         self._places: dict[bytes, tuple[PrefixBlock, int]] = {}
         self._blocks: dict[PrefixBlock, None] = {}  # the last used one last
         self._dead: deque[bytes] = deque()
+        self._left: deque[tuple[tuple[PrefixBlock, ...], KVCache]] = deque()
 
     @property
     def is_on(self) -> bool:
@@ -107,6 +108,7 @@ class PrefixCache:
         """
         num_tokens = sum(chunk.num_tokens for chunk in plan.chunks)
         with self._lock:
+            self._tidy()
             self.counts.num_queries += 1
             self.counts.num_query_tokens += num_tokens
             pieces = self._find(keys)
@@ -145,7 +147,7 @@ class PrefixCache:
             What to give to `settle`, or None.
         """
         with self._lock:
-            self._bury()
+            self._tidy()
             known = 1
             while known < len(keys) and self._place(keys[known]) is not None:
                 known += 1
@@ -175,56 +177,62 @@ class PrefixCache:
         dead = self._dead
         return weakref.ref(cache, lambda _: dead.append(key))
 
-    def _bury(self) -> None:
-        """Forget blocks whose sequence went without a word."""
-        while self._dead:
-            self._place(self._dead.popleft())
-
-    def settle(
-        self,
-        blocks: Sequence[PrefixBlock],
-        cache: KVCache,
-        *,
-        is_over: bool,
-        may_wait: bool = True,
-    ) -> None:
-        """Keep lent blocks, whose entries will not stay in `cache`.
+    def settle(self, blocks: Sequence[PrefixBlock], cache: KVCache) -> None:
+        """Keep copies of lent blocks, whose entries will not stay in `cache`.
 
         Args:
             blocks: in the order in which they were lent.
-            is_over: the cache is used no more, so its memory may be taken.
-            may_wait: for other threads; else they may get in the way of it.
         """
-        if not self._lock.acquire(blocking=may_wait):
-            return
-        try:
+        with self._lock:
+            self._keep([block for block in blocks if block in self._blocks], cache)
+
+    def leave(self, blocks: Sequence[PrefixBlock], cache: KVCache) -> None:
+        """Keep lent blocks of a cache that is used no more: its memory may be taken.
+
+        Waits for no other thread; who is at work here does it then, or comes next.
+        """
+        self._left.append((tuple(blocks), cache))
+        # The collector may end a sequence while this very thread holds the lock.
+        if not self._lock.locked():
+            with self._lock:
+                self._tidy()
+
+    def _tidy(self) -> None:
+        """Keep what was left, and forget blocks whose sequence went without a word."""
+        while self._left:
+            blocks, cache = self._left.popleft()
             lent = [block for block in blocks if block in self._blocks]
-            if is_over and lent and self._is_worth_taking(lent, cache):
+            if lent and self._is_worth_taking(lent, cache):
                 taken = Entries.taken(cache)
                 for block in lent:
                     self._own(block, taken if block is lent[0] else taken.shared())
-            for block in () if cache.length < 0 else lent:
-                kept = self._copied(block, cache)
-                if kept is not None:
-                    self._own(block, kept)
-                elif block in self._blocks:
-                    self._remove(block)
-            self._make_room()
-        finally:
-            self._lock.release()
+                self._make_room()
+            else:
+                self._keep(lent, cache)
+        while self._dead:
+            self._place(self._dead.popleft())
+
+    def _keep(self, lent: Sequence[PrefixBlock], cache: KVCache) -> None:
+        """Copy the entries of blocks, as far as there is room for them."""
+        for block in lent:
+            kept = self._copied(block, cache)
+            if kept is not None:
+                self._own(block, kept)
+            else:
+                self._remove(block)
+        self._make_room()
 
     def withdraw(self, block: PrefixBlock) -> None:
         """Forget a lent block, whose entries may be damaged."""
         with self._lock:
-            if block in self._blocks:
-                self._remove(block)
+            self._remove(block)
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
+            self._tidy()
             for block in tuple(self._blocks):
-                if block in self._blocks:
-                    self._remove(block)
+                self._remove(block)
 
     def close(self) -> None:
         """Forget everything for good."""
@@ -281,10 +289,13 @@ class PrefixCache:
         return block
 
     def _is_shared(self, block: PrefixBlock) -> bool:
-        """Whether another block has its entries in the same memory."""
+        """Whether another block has its entries in the same memory.
+
+        Blocks of other sequences may lie between the two.
+        """
         return any(
-            isinstance(child.source, Entries) and not child.source.nbytes
-            for child in block.children
+            isinstance(each.source, Entries) and not each.source.nbytes
+            for each in _following(block)
         )
 
     def _copy(
@@ -348,12 +359,21 @@ class PrefixCache:
             self._remove(oldest)
 
     def _remove(self, block: PrefixBlock) -> None:
-        """Forget a block and all that goes on from it."""
-        for child in tuple(block.children):
-            self._remove(child)
+        """Forget a block and all that goes on from it, if it is known."""
+        if block not in self._blocks:
+            return
         if block.parent is not None:
             block.parent.children.discard(block)
-        self._blocks.pop(block, None)
-        self.num_bytes -= block.nbytes
-        for key in block.keys:
-            self._places.pop(key, None)
+        for each in (block, *_following(block)):
+            self._blocks.pop(each, None)
+            self.num_bytes -= each.nbytes
+            for key in each.keys:
+                self._places.pop(key, None)
+
+
+def _following(block: PrefixBlock) -> list[PrefixBlock]:
+    """All blocks that go on from a block, through others or not."""
+    found = list(block.children)
+    for each in found:
+        found += each.children
+    return found

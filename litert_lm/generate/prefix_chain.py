@@ -99,12 +99,16 @@ class PrefixChain:
     def rewind(self, num_tokens: int) -> None:
         """Let go of what lies behind the first `num_tokens` entries."""
         if num_tokens < self._num_tokens:
-            self._settle(is_over=False)
+            lent, cache = self._take_lent()
+            if self._shared is not None and cache is not None:
+                self._shared.settle(lent, cache)
             self._forget(-1)
 
-    def close(self, *, may_wait: bool = True) -> None:
+    def close(self) -> None:
         """Leave the memory of the cache, which is used no more, to others."""
-        self._settle(is_over=True, may_wait=may_wait)
+        lent, cache = self._take_lent()
+        if self._shared is not None and cache is not None:
+            self._shared.leave(lent, cache)
         self._forget()
 
     def drop(self) -> None:
@@ -120,12 +124,11 @@ class PrefixChain:
             self._lent.append(block)
             self._cache = cache
 
-    def _settle(self, *, is_over: bool, may_wait: bool = True) -> None:
-        if self._shared is not None and self._cache is not None:
-            self._shared.settle(
-                self._lent, self._cache, is_over=is_over, may_wait=may_wait
-            )
-        self._lent, self._cache = [], None
+    def _take_lent(self) -> tuple[list[PrefixBlock], KVCache | None]:
+        """What is lent and where from, so that it is settled once."""
+        lent, self._lent = self._lent, []
+        cache, self._cache = self._cache, None
+        return lent, cache
 
 
 def _keys(parent: bytes, plan: PrefillPlan, token_ids: Sequence[int]) -> list[bytes]:

@@ -44,7 +44,7 @@ class TokenSequence:
         self._prepared: npt.NDArray[np.float32] | None = None
         self._prefix_cache = prefix_cache
         self._chain = PrefixChain(executor, prefix_cache)
-        finalizer = weakref.finalize(self, self._chain.close, may_wait=False)
+        finalizer = weakref.finalize(self, self._chain.close)
         finalizer.atexit = False
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from pathlib import Path
 
@@ -319,3 +320,57 @@ def test_the_default_model_is_exact_with_hits(open_model, shared_dir):
         logits, _ = asked(executor, cache, longer)
         assert np.array_equal(logits, alone(executor, longer))
     assert cache.counts.num_hit_tokens > 299 + 256
+
+
+def test_memory_that_holds_a_later_block_too_is_not_given_away(executor, cache):
+    first, second, third = some_ids(100), some_ids(60, seed=1), some_ids(60, seed=2)
+    owner, other = TokenSequence(executor, cache), TokenSequence(executor, cache)
+    owner.extend(first)
+    other.extend(first)
+    other.extend(second)  # lies between two blocks of the owner
+    owner.extend(second)
+    expected, _ = said(owner, third)
+    owner.close()
+    thief = TokenSequence(executor, cache)
+    thief.extend(first)
+    thief.extend(some_ids(150, seed=3))
+    again = TokenSequence(executor, cache)
+    again.extend(first)
+    again.extend(second)
+    logits, num_known = said(again, third)
+    assert num_known == 60
+    assert np.array_equal(logits, expected)
+
+
+def test_a_sequence_may_end_while_its_thread_is_at_the_cache(executor, cache):
+    """As the collector ends what was abandoned, at any allocation."""
+    ids = some_ids(LONG)
+    sequence = TokenSequence(executor, cache)
+    expected, _ = said(sequence, ids)
+    find, left = cache._find, [sequence]
+
+    def find_and_end(keys):
+        if left:
+            left.pop().close()
+        return find(keys)
+
+    cache._find = find_and_end
+    for known in (LONG - 1, LONG - 1):
+        logits, num_known = asked(executor, cache, ids)
+        assert num_known == known
+        assert np.array_equal(logits, expected)
+    assert not left and cache.num_bytes
+
+
+def test_a_long_chain_of_blocks_is_forgotten_at_once(executor, cache):
+    sequence = TokenSequence(executor, cache)
+    sequence.extend(some_ids(20))
+    for token_id in some_ids(900)[1:]:
+        sequence.extend([token_id])
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(300)
+    try:
+        cache.withdraw(next(reversed(cache._blocks)))
+    finally:
+        sys.setrecursionlimit(limit)
+    assert not cache._blocks and not cache._places
