@@ -166,10 +166,11 @@ class Session(AbstractSession):
                 progress=self.prefill_progress,
             )
             with closing(self._runner.run(admitted, ids, place)) as chunks:
-                for chunk in chunks:
-                    if not chunk.outputs:  # the prompt was read
-                        self._turn = Turn.DECODED
-                    yield chunk
+                first = next(chunks)
+                if not first.outputs:  # the prompt was read
+                    self._turn = Turn.DECODED
+                yield first
+                yield from chunks
 
     def run_prefill(self, contents: Sequence[str]) -> None:
         """Put text into the context.

@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bundle",),
     ("embedding", "interfaces"),
     ("reply_config",),
+    ("not_yet",),
     ("config", "heap", "logs", "results"),
     ("enums",),
     ("errors", "_proto"),
@@ -32,6 +33,11 @@ BESIDE = ("convert", "hub")
 #: Beside the column: the command line drives both, and a pull converts.
 ALLOWED = {(room, beside) for room in ("cli", "bench") for beside in BESIDE}
 ALLOWED |= {("hub", "convert")}
+#: Rooms inside rooms, from the top down; "" are the modules that are in none.
+INNER_LAYERS = {
+    "executor": ("", "steps", "kv", "native", "patching", "layout"),
+    "sampling": ("constraint", ""),
+}
 
 
 def level(room: str) -> int:
@@ -88,6 +94,25 @@ def test_every_room_has_a_layer() -> None:
     rooms = {room(path) for path in MODULES} - {"models"}
     known = {name for layer in LAYERS for name in layer} | set(BESIDE)
     assert rooms <= known
+
+
+def inner_room(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).parts
+    return parts[1] if len(parts) > 2 else ""
+
+
+@pytest.mark.parametrize("outer", INNER_LAYERS)
+def test_imports_inside_a_room_go_down(outer: str) -> None:
+    layers = INNER_LAYERS[outer]
+    wrong = [
+        f"{path.relative_to(PACKAGE)} imports {used.relative_to(PACKAGE)}"
+        for path in MODULES
+        if room(path) == outer
+        for used in module_imports(path)
+        if room(used) == outer
+        if layers.index(inner_room(path)) > layers.index(inner_room(used))
+    ]
+    assert not wrong
 
 
 def test_modules_do_not_import_in_circles() -> None:

@@ -67,6 +67,7 @@ def decode(
     The sequence is consistent after every chunk, so the iterator may be dropped.
     """
     output, scorer, processors = decoding.output, decoding.scorer, decoding.processors
+    accept = processors.accept if processors else None
     steps = _steps_of(sequence, decoding)
     ids: list[int] = []
     while True:
@@ -76,8 +77,8 @@ def decode(
         token_id, logits = steps(ids)
         sequence.append(token_id)
         ids.append(token_id)
-        if processors:
-            processors.accept(token_id)
+        if accept is not None:
+            accept(token_id)
         text, finish = output.push(token_id)
         if finish is None and len(ids) >= decoding.max_new_tokens:
             text += output.finish()

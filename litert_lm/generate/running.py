@@ -286,8 +286,15 @@ def _decode_all(
 ) -> Iterator[SequenceOutput]:
     """Chunks of all answers, a token of each in turn."""
     if len(decodings) == 1:
-        yield from decode(sequence, decodings[0], is_cancelled)
-        return
+        return decode(sequence, decodings[0], is_cancelled)
+    return _decode_by_turns(sequence, decodings, is_cancelled)
+
+
+def _decode_by_turns(
+    sequence: TokenSequence,
+    decodings: Sequence[Decoding],
+    is_cancelled: Callable[[], bool],
+) -> Iterator[SequenceOutput]:
     forks = [sequence.fork() for _ in decodings]
     running = [
         (fork, decode(fork, decoding, is_cancelled))
