@@ -114,11 +114,18 @@ class ChannelSplitter:
         return longest
 
 
-def open_channel(prompt: str, channels: Sequence[Channel]) -> Channel | None:
-    """The channel that a prompt's end has opened for the reply, or None."""
-    end = prompt.rstrip()
-    opened = (channel for channel in channels if end.endswith(channel.start.rstrip()))
-    return next(opened, None)
+def open_channel(opening: str, channels: Sequence[Channel]) -> Channel | None:
+    """The channel in which a reply begins, or None.
+
+    Args:
+        opening: what the prompt says to open the model's turn.
+        channels: those that the model has.
+    """
+    found = [(opening.rfind(channel.start.rstrip()), channel) for channel in channels]
+    at, last = max(found, key=lambda entry: entry[0], default=(-1, None))
+    if at < 0 or last is None or (last.end and last.end in opening[at:]):
+        return None
+    return last
 
 
 def infer_channels(template: str) -> tuple[Channel, ...]:

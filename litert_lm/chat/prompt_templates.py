@@ -127,7 +127,7 @@ _FUNCTION_GEMMA = (
 {%- set start = 1 if first else 0 -%}
 {%- if first or tools -%}
 {{- "<start_of_turn>developer\\n" -}}
-{%- if first -%}{{- text(first) ~ "\\n\\n" -}}{%- endif -%}
+{%- if first -%}{{- text(first) ~ ("\\n\\n" if tools else "") -}}{%- endif -%}
 {%- for tool in tools or [] -%}
 {{- "<start_function_declaration>" ~ tool ~ "<end_function_declaration>" -}}
 {%- endfor -%}

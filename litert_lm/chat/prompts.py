@@ -16,6 +16,8 @@ __all__ = ["PromptRenderer"]
 _PROBE = "Q7x"
 #: What a part looks like where a template prints it without looking into it.
 _RAW_PART = ("'tool_response'", '"tool_response"')
+#: A template with this variable renders one message at a time.
+_BY_MESSAGE = "is_appending_to_prefill"
 _USER = {"role": "user", "content": "a"}
 
 Messages = Sequence[Mapping[str, Any]]
@@ -35,6 +37,8 @@ class PromptRenderer:
         bos_token, eos_token: spelling of those tokens.
         variables: what the template gets besides; wins over everything else.
         as_text: writes calls and results for a family whose template takes text.
+        num_first: messages that a template for one message at a time gets at once:
+            those that the conversation begins with.
     """
 
     def __init__(
@@ -46,12 +50,14 @@ class PromptRenderer:
         eos_token: str = "",
         variables: Mapping[str, Any] | None = None,
         as_text: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+        num_first: int = 0,
     ) -> None:
         self.template = template
         self._tools = list(tools)
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self._variables = dict(variables or {})
         self._as_text = as_text
+        self._num_first = num_first
         self._now = int(time.time())  # one value, so that earlier prompts stay the same
 
     def render(
@@ -72,8 +78,9 @@ class PromptRenderer:
             InvalidArgumentError: the template refuses the messages.
             ModelFileError: the template is broken, or does too much.
         """
-        shaped = [each for message in messages for each in self._shaped(message)]
-        return self._render(shaped, add_generation_prompt, variables or {})
+        first = [*messages[: self._num_first]]
+        parts = [self._all_shaped(first), self._all_shaped(messages[len(first) :])]
+        return self._render(parts, add_generation_prompt, variables or {})
 
     @cached_property
     def turn_end(self) -> str:
@@ -83,7 +90,7 @@ class PromptRenderer:
 
     def _render(
         self,
-        shaped: Messages,
+        shaped: Sequence[Messages],
         add_generation_prompt: bool,
         variables: Mapping[str, Any],
     ) -> str:
@@ -91,15 +98,21 @@ class PromptRenderer:
         if self._tools:
             context["tools"] = self._tools
         context |= {"add_generation_prompt": add_generation_prompt}
-        context |= self._variables | dict(variables)
-        return fill(self.template, {"messages": shaped, **context})
+        return self._filled(shaped, context | self._variables | dict(variables))
+
+    def _filled(self, shaped: Sequence[Messages], context: Mapping[str, Any]) -> str:
+        """The text for the first messages and the others."""
+        first, others = shaped
+        if _BY_MESSAGE in self.template:
+            return _message_by_message(self.template, first, others, context)
+        return fill(self.template, {"messages": [*first, *others], **context})
 
     def _try(self, messages: Messages) -> str:
         """A rendering without the conversation's tools; '' where it fails."""
         context = self._tokens | {"now": self._now, **self._variables}
-        context |= {"add_generation_prompt": False, "messages": messages}
+        context |= {"add_generation_prompt": False}
         try:
-            return fill(self.template, context)
+            return self._filled([[], messages], context)
         except LiteRtLmError:
             return ""
 
@@ -119,6 +132,9 @@ class PromptRenderer:
         shown = self._try([_USER, asking, {"role": "tool", "content": [part]}])
         return _PROBE in shown and not any(sign in shown for sign in _RAW_PART)
 
+    def _all_shaped(self, messages: Messages) -> list[Mapping[str, Any]]:
+        return [each for message in messages for each in self._shaped(message)]
+
     def _shaped(self, message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The message as the template takes it; results of tools may be several."""
         role = message.get("role")
@@ -133,6 +149,34 @@ class PromptRenderer:
         if self._takes_result_parts:
             return [{**message, "content": [result]} for result in results]
         return [_result_message(message, result) for result in results]
+
+
+def _message_by_message(
+    template: str, first: Messages, others: Messages, context: Mapping[str, Any]
+) -> str:
+    """What a template prints that takes a `message` at a time, as officially.
+
+    The first messages are `messages` of a rendering of their own, in which
+    ``is_appending_to_prefill`` is undefined.
+    """
+    printed = ""
+    if first or context.get("tools"):
+        has_more = {"add_generation_prompt": False} if others else {}
+        printed = fill(template, {**context, **has_more, "messages": first})
+    for number, message in enumerate(others, 1):
+        own: dict[str, Any] = {"message": _in_parts(message), "messages": []}
+        own |= {_BY_MESSAGE: True, "is_first_part": True, "is_last_part": True}
+        if number < len(others):
+            own["add_generation_prompt"] = False
+        printed += fill(template, {**context, **own})
+    return printed
+
+
+def _in_parts(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = message.get("content")
+    if not isinstance(content, str):
+        return message
+    return {**message, "content": [{"type": "text", "text": content}]}
 
 
 def _results(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.chat.prompts import PromptRenderer
 from litert_lm.tokenizer import Tokenizer
 
-__all__ = ["ContextText", "Plan", "Planner", "stop_ids_of"]
+__all__ = ["ContextText", "Plan", "Planner", "opening", "stop_ids_of"]
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,17 @@ class Plan:
         num_kept: tokens of the context that stay.
         ids: what comes behind them, one token or more.
         added_text: their text, for a look at what a message adds.
+        has_thoughts: thoughts that the context shall not keep stay until the tools
+            that they called for have answered.
+        opening: how the prompt opens the model's turn, where it may open a channel.
     """
 
     prompt: str
     num_kept: int
     ids: tuple[int, ...]
     added_text: str
+    has_thoughts: bool = False
+    opening: str = ""
 
 
 class Planner:
@@ -70,6 +75,7 @@ class Planner:
         context_ids: Sequence[int],
         said: ContextText | None,
         old_prompt: Callable[[], str | None],
+        is_for_tools: bool = False,
     ) -> Plan:
         """The plan for `prompt`.
 
@@ -78,14 +84,18 @@ class Planner:
             context_ids: tokens of the context.
             said: what they say; None where that is not known.
             old_prompt: renders the conversation up to and with the last reply.
+            is_for_tools: the prompt adds results of tools, so that the model goes on
+                with what it thought.
         """
+        has_thoughts = is_for_tools and said is not None and said.is_filtered
         if said is not None and context_ids:
+            said = replace(said, is_filtered=said.is_filtered and not is_for_tools)
             rest = self._rest(prompt, said, old_prompt)
             if rest is not None:
                 num_kept, rest = self._behind_stop(rest, len(context_ids), said)
                 ids = self._encode(rest)
                 if ids:
-                    return Plan(prompt, num_kept, tuple(ids), rest)
+                    return Plan(prompt, num_kept, tuple(ids), rest, has_thoughts)
         return self._anew(prompt, context_ids)
 
     def _rest(
@@ -136,6 +146,18 @@ class Planner:
 
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text) if text else []
+
+
+def opening(prompt: str, closed: str) -> str:
+    """What a prompt has at its end, compared with the rendering that asks for no reply.
+
+    Args:
+        prompt: ends with the opening of the model's turn.
+        closed: the same without it.
+    """
+    pairs = enumerate(zip(prompt, closed, strict=False))
+    shorter = min(len(prompt), len(closed))
+    return prompt[next((i for i, (a, b) in pairs if a != b), shorter) :]
 
 
 def stop_ids_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from litert_lm.bundle.metadata import ModelConfig
@@ -11,7 +12,7 @@ from litert_lm.chat.channels import infer_channels
 from litert_lm.chat.messages import Contents, Message, message_json
 from litert_lm.chat.prompt_templates import chat_template
 from litert_lm.chat.prompts import PromptRenderer
-from litert_lm.conversation.context import ContextText, Plan, Planner
+from litert_lm.conversation.context import ContextText, Plan, Planner, opening
 from litert_lm.conversation.history import without_oldest_turn
 from litert_lm.conversation.message_options import MessageOptions
 from litert_lm.conversation.reply import Reply
@@ -190,8 +191,7 @@ class Conversation(AbstractConversation):
         """
         options = MessageOptions().with_defaults(self._settings.thinking_config, None)
         incoming = [message_json(message)]
-        prompt = self._render([*self.messages, *incoming], options)
-        return self._plan(prompt, options).added_text
+        return self._plan([*self.messages, *incoming], options).added_text
 
     @property
     def token_count(self) -> int:
@@ -320,7 +320,7 @@ class Conversation(AbstractConversation):
         num_answer = min(wanted, self._context_length // 4) if is_dropping else 1
         left: list[_JSON] | None = messages
         while left is not None:
-            plan = self._plan(self._render(left, options), options)
+            plan = self._plan(left, options)
             num_tokens = plan.num_kept + len(plan.ids)
             if num_tokens + num_answer <= self._context_length:
                 return left, plan
@@ -348,13 +348,21 @@ class Conversation(AbstractConversation):
             variables=options.variables(),
         )
 
-    def _plan(self, prompt: str, options: MessageOptions) -> Plan:
-        def old_prompt() -> str:
-            return self._render(self.messages, options, add_generation_prompt=False)
+    def _plan(self, messages: Sequence[_JSON], options: MessageOptions) -> Plan:
+        def without_opening(messages: Sequence[_JSON]) -> str:
+            return self._render(messages, options, add_generation_prompt=False)
 
-        return self._planner.plan(
-            prompt, self._session.token_ids, self._said, old_prompt
+        prompt = self._render(messages, options)
+        plan = self._planner.plan(
+            prompt,
+            self._session.token_ids,
+            self._said,
+            lambda: without_opening(self.messages),
+            is_for_tools=messages[-1].get("role") == "tool",
         )
+        if not any(channel.start.rstrip() in prompt for channel in self.channels):
+            return plan
+        return replace(plan, opening=opening(prompt, without_opening(messages)))
 
 
 def _prompting(
@@ -381,6 +389,7 @@ def _prompting(
         eos_token=tokenizer.decode(eos) if eos else "",
         variables=settings.extra_context,
         as_text=tools.as_text,
+        num_first=len(settings.first_messages()),
     )
     return tools, renderer
 

@@ -63,7 +63,7 @@ class Reply:
         self.plan = plan
         self.message: Message | None = None
         self._stop_sequences = config.stop_sequences
-        opened = open_channel(plan.prompt, channels)
+        opened = open_channel(plan.opening, channels)
         self._options = options.reply_options(
             tokenizer, vocab_size, channels, opened, grammar
         )
@@ -109,7 +109,7 @@ class Reply:
             self.plan.prompt,
             self._reader.text,
             self._stop_ids,
-            is_filtering and self._reader.has_channels,
+            is_filtering and (self._reader.has_channels or self.plan.has_thoughts),
         )
 
     def _end(

@@ -22,7 +22,32 @@ _OVERFLOWS = ("error", "drop_oldest")
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationSettings:
-    """The arguments of `Engine.create_conversation`, sampling apart; see there."""
+    """The arguments of `Engine.create_conversation`, sampling apart.
+
+    Args:
+        messages: what was said before, in the JSON shape or as Messages.
+        tools: functions and Tools that the model may call.
+        tool_event_handler: approves calls and sees results.
+        automatic_tool_calling: run the tools that the model calls, and let it go
+            on; else the reply holds the calls.
+        extra_context: variables for the chat template.
+        filter_channel_content_from_kv_cache: forget thoughts and other channels
+            before the next message; None does.
+        thinking_config: of all replies that have none of their own.
+        system_message: what the model is told first.
+        constrained_decoding_config: whether replies may be held to formats.
+        max_output_tokens: limit on each reply.
+        chat_template: Jinja source, instead of the bundle's.
+        channels: markers of channels, instead of the bundle's: mappings with
+            ``name``, ``start`` and ``end``; "infer" takes those that the template
+            shows where the bundle has none.
+        context_overflow: "error" refuses a message that does not fit;
+            "drop_oldest" forgets the oldest turns for it.
+        max_tool_rounds: replies that may call tools before one is given back with
+            its calls.
+        max_parallel_tools: tools of one reply that run at the same time, each in a
+            thread; results keep the order of the calls.
+    """
 
     messages: Sequence[Mapping[str, Any]] | None = None
     tools: Sequence[Callable[..., Any] | Tool] | None = None
@@ -80,7 +105,7 @@ class ConversationSettings:
                 f"messages must be a list of messages, got {shown(given)}."
             )
         made = [message_json(message) for message in given]
-        if self.system_message is None:
+        if self.system_message in (None, ""):
             return made
         system = message_json(self.system_message) | {"role": "system"}
         return [system, *made]

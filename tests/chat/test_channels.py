@@ -57,7 +57,9 @@ def test_plain_text_is_not_held_back():
 def test_a_reply_may_begin_in_a_channel():
     assert split(["a</think>b"], opened=THINK) == {"thought": "a", "answer": "b"}
     assert open_channel("x<think>\n", (NOTE, THINK)) is THINK
-    assert open_channel("x<think>y", (THINK,)) is None
+    assert open_channel("x<think>y", (NOTE, THINK)) is THINK
+    assert open_channel("x<think></think>y", (THINK,)) is None
+    assert open_channel("x", (THINK,)) is None
 
 
 def test_a_channel_without_an_end_takes_the_rest():
