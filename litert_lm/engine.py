@@ -21,7 +21,6 @@ from litert_lm.config import (
     no_progress,
 )
 from litert_lm.errors import (
-    BackendError,
     InvalidArgumentError,
     shown,
 )
@@ -42,6 +41,7 @@ from litert_lm.generate.response import GenerateResponse, join
 from litert_lm.generate.scheduler import Scheduler
 from litert_lm.heap import trim_heap
 from litert_lm.interfaces import AbstractEngine
+from litert_lm.not_yet import backend_of, check_unset
 from litert_lm.reply_config import ConstrainedDecodingConfig, ThinkingConfig
 from litert_lm.session import Session
 from litert_lm.texts import load_texts
@@ -54,7 +54,6 @@ __all__ = ["Engine"]
 
 _TRANSFER_SHARE = 4  # exported states against the prefix cache, in memory
 _CPU = Backend.CPU()
-_BACKENDS = (Backend.CPU, Backend.GPU, Backend.NPU)
 
 # Official parameters that ask for what does not exist here yet; None and False are
 # accepted, because that is what they mean.
@@ -68,7 +67,6 @@ _NOT_YET = (
     "enable_ynnpack",
     "enable_speculative_decoding",
 )
-_NOT_YET_OF_BACKENDS = ("gpu_decode_steps_per_sync", "litert_dispatch_lib_dir")
 
 
 class Engine(AbstractEngine):
@@ -135,7 +133,7 @@ class Engine(AbstractEngine):
     ) -> None:
         given = locals()
         for name in _NOT_YET:
-            _check_unset(name, given[name])
+            check_unset(name, given[name])
         begin = time.perf_counter()
         check_count("max_num_tokens", max_num_tokens, minimum=1)
         check_count("prefix_cache_bytes", prefix_cache_bytes, minimum=0)
@@ -147,7 +145,7 @@ class Engine(AbstractEngine):
         self.max_num_tokens, self.cache_dir = max_num_tokens, cache_dir
         self.generate_limits = _limits(generate_limits)
         self.scheduler = Scheduler(max_running=max_running, max_waiting=max_waiting)
-        self.backend = _instance(backend)
+        self.backend = backend_of(backend)
         self._bundle = open_bundle(model_path)
         try:
             self._open(cache_dir, max_num_tokens, progress or no_progress)
@@ -191,8 +189,8 @@ class Engine(AbstractEngine):
             lora_config, enable_speculative_decoding: not supported, None or False.
         """
         self.executor.check_open()
-        _check_unset("lora_config", lora_config)
-        _check_unset("enable_speculative_decoding", enable_speculative_decoding)
+        check_unset("lora_config", lora_config)
+        check_unset("enable_speculative_decoding", enable_speculative_decoding)
         check_flag("apply_prompt_template", apply_prompt_template)
         return Session(
             self.executor,
@@ -232,37 +230,16 @@ class Engine(AbstractEngine):
         """A chat with the model.
 
         Args:
-            messages: what was said before, in the JSON shape or as Messages.
-            tools: functions and Tools that the model may call.
-            tool_event_handler: approves calls and sees results.
-            automatic_tool_calling: run the tools that the model calls, and let it go
-                on; else the reply holds the calls.
-            extra_context: variables for the chat template.
-            filter_channel_content_from_kv_cache: forget thoughts and other channels
-                before the next message; None does.
-            thinking_config: of all replies that have none of their own.
             sampler_config: sampling; fields left None come from the bundle.
-            system_message: what the model is told first.
-            constrained_decoding_config: whether replies may be held to formats.
-            max_output_tokens: limit on each reply.
-            chat_template: Jinja source, instead of the bundle's.
-            channels: markers of channels, instead of the bundle's: mappings with
-                ``name``, ``start`` and ``end``; "infer" takes those that the template
-                shows where the bundle has none.
-            context_overflow: "error" refuses a message that does not fit;
-                "drop_oldest" forgets the oldest turns for it.
-            max_tool_rounds: replies that may call tools before one is given back with
-                its calls.
-            max_parallel_tools: tools of one reply that run at the same time, each in a
-                thread; results keep the order of the calls.
             lora_config, enable_speculative_decoding: not supported, None or False.
+            messages, tools, ...: see ConversationSettings.
 
         Raises:
             InvalidArgumentError: a wrong argument.
         """
         given = locals()
-        _check_unset("lora_config", lora_config)
-        _check_unset("enable_speculative_decoding", enable_speculative_decoding)
+        check_unset("lora_config", lora_config)
+        check_unset("enable_speculative_decoding", enable_speculative_decoding)
         from litert_lm.conversation.conversation import Conversation
         from litert_lm.conversation.settings import ConversationSettings
 
@@ -398,20 +375,6 @@ class Engine(AbstractEngine):
         self.executor.pad_id = self.config.pad_id
 
 
-def _instance(backend: object) -> Backend:
-    """The backend; a class stands for an instance with its defaults."""
-    if isinstance(backend, type) and backend in _BACKENDS:
-        backend = backend()
-    if not isinstance(backend, _BACKENDS):
-        raise BackendError(
-            f"{shown(backend)} is no backend; use Backend.CPU(), Backend.GPU() or "
-            "Backend.NPU()."
-        )
-    for name in _NOT_YET_OF_BACKENDS:
-        _check_unset(name, getattr(backend, name, None))
-    return backend
-
-
 def _limits(limits: object) -> GenerateLimits:
     if limits is None:
         return GenerateLimits()
@@ -420,10 +383,3 @@ def _limits(limits: object) -> GenerateLimits:
             f"generate_limits must be a GenerateLimits, got {shown(limits)}."
         )
     return limits
-
-
-def _check_unset(name: str, value: object) -> None:
-    if value is not None and value is not False:
-        raise InvalidArgumentError(
-            f"{name}={shown(value)} is not supported yet; leave it out."
-        )
