@@ -145,7 +145,7 @@ def _result(
         reason = child.errors.strip().rpartition("\n")[2]
         raise errors.ExecutionError(
             f"{bundle.path} could not be examined, by a fault of this package or of "
-            f"its installation: {reason or f'exit status {child.status}'}"
+            f"its installation: {reason or f'exit status {child.status}'}."
         )
     name = signal.Signals(-child.status).name
     if name == "SIGKILL":

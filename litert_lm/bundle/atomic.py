@@ -41,7 +41,7 @@ def replacing(path: Path) -> Iterator[NewFile]:
     pipes are not replaced.
     """
     if path.exists() and not path.is_file():
-        raise StorageError(f"{path} is no file that could be replaced; name another")
+        raise StorageError(f"{path} is no file that could be replaced; name another.")
     # Not a temporary file of the standard library: those are readable by their owner
     # only, whatever the umask says.
     part = path.with_name(f".{secrets.token_hex(8)}.part")
@@ -72,7 +72,7 @@ def storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(
             f"{path} cannot be written: {error.strerror}; "
-            "check the folder, its permissions and the free space"
+            "check the folder, its permissions and the free space."
         ) from error
 
 

@@ -115,9 +115,11 @@ class Bundle:
         """
         data = self._data
         if data is None:
-            raise SessionStateError(f"{self.path} is closed; open the bundle again")
+            raise SessionStateError(f"{self.path} is closed; open the bundle again.")
         if section not in self.sections:
-            raise InvalidArgumentError(f"{section} is not a section of {self.path}")
+            raise InvalidArgumentError(
+                f"{section} is not a section of {self.path}; take one of its sections."
+            )
         stored = data[section.begin : section.end]
         if section.deflated is None:
             return stored
@@ -145,7 +147,7 @@ class Bundle:
         if section is None:
             raise ModelFileError(
                 f"{self.path} has no LlmMetadata section, so it holds no language "
-                f"model; it has {self._listing()}"
+                f"model; it has {self._listing()}."
             )
         if self.format == "task":
             from litert_lm.bundle.legacy import parse_task_metadata
@@ -204,7 +206,7 @@ class Bundle:
         if not own and not shared:
             raise ModelFileError(
                 f"{self.path} has no tokenizer for {model_type!r}; "
-                f"it has {self._listing()}"
+                f"it has {self._listing()}."
             )
         return self._single(own or shared)
 
@@ -213,7 +215,7 @@ class Bundle:
         if len(data) < 8:
             raise ModelFileError(
                 f"{self._name(section)} has {len(data)} bytes, too few for a "
-                "compressed tokenizer; get the file again"
+                "compressed tokenizer; get the file again."
             )
         (size,) = struct.unpack_from("<Q", data)
         return inflate(data[8:], size, MAX_TOKENIZER, self._name(section))
@@ -225,7 +227,7 @@ class Bundle:
         data = inflate(stored, size, limit, name, raw=True)
         if section.deflated and zlib.crc32(data) != section.deflated.crc:
             raise ModelFileError(
-                f"{name} is damaged: its CRC is wrong; get the file again"
+                f"{name} is damaged: its CRC is wrong; get the file again."
             )
         return data
 
@@ -248,7 +250,7 @@ class Bundle:
         if len(found) > 1:
             raise ModelFileError(
                 f"{self.path} is ambiguous: {found[0]} and {found[1]} have the same "
-                "role; pack it again with one of them"
+                "role; pack it again with one of them."
             )
         return found[0]
 
@@ -256,7 +258,7 @@ class Bundle:
         if section.size > _MAX_METADATA:
             raise ModelFileError(
                 f"{self._name(section)} has {section.size} bytes, more than metadata "
-                f"may have ({_MAX_METADATA}); get the file again"
+                f"may have ({_MAX_METADATA}); get the file again."
             )
         return bytes(self.read(section))
 
@@ -267,7 +269,7 @@ class Bundle:
             return message_type.FromString(self._small(section))
         except DecodeError as error:
             raise ModelFileError(
-                f"{self._name(section)} is damaged: {error}; get the file again"
+                f"{self._name(section)} is damaged: {error}; get the file again."
             ) from error
 
     def _name(self, section: Section) -> str:

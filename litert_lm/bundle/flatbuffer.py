@@ -47,7 +47,7 @@ class Source:
     def error(self, position: int, problem: str) -> ModelFileError:
         return ModelFileError(
             f"{self.what} is damaged: {problem} at byte {position} of {self.size}; "
-            "get the file again"
+            "get the file again."
         )
 
     def need(self, position: int, count: int, align: int, name: str) -> None:
@@ -71,7 +71,7 @@ class Source:
         if self.tables_left < 0:
             raise ModelFileError(
                 f"{self.what} is damaged: more than {MAX_TABLES} tables; "
-                "get the file again"
+                "get the file again."
             )
 
     def vector(self, position: int, itemsize: int, name: str) -> tuple[int, int]:
@@ -121,7 +121,7 @@ class Table:
         if identifier is not None and bytes(source.data[4:8]) != identifier:
             raise ModelFileError(
                 f"{what} is not a {identifier.decode()} file: it has "
-                f"{bytes(source.data[4:8])!r} at byte 4; check where it came from"
+                f"{bytes(source.data[4:8])!r} at byte 4; check where it came from."
             )
         return cls(source, source.follow(0, "root table"))
 

@@ -59,7 +59,7 @@ def build_header(system: Mapping[str, Value], entries: Sequence[Entry]) -> bytes
     if end > MAX_SIZE:
         raise InvalidArgumentError(
             f"the properties need a header of {end} bytes, it may have {MAX_SIZE}; "
-            "shorten system_metadata or section_items"
+            "shorten system_metadata or section_items."
         )
     return MAGIC + struct.pack("<III4xQ", *VERSION, end) + body
 
@@ -88,7 +88,7 @@ def _text(builder: flatbuffers.Builder, text: str) -> int:
         position: int = builder.CreateString(text)
     except UnicodeEncodeError:
         raise InvalidArgumentError(
-            f"the property text {text!r} holds half a character; correct it"
+            f"the property text {text!r} holds half a character; correct it."
         ) from None
     return position
 
@@ -140,5 +140,5 @@ def _value(builder: flatbuffers.Builder, key: str, value: Value) -> tuple[int, i
             builder, lambda: builder.PrependFloat64Slot(0, value, 0.0)
         )
     raise InvalidArgumentError(
-        f"the property {key!r} is {value!r}; it must be text, a number or a bool"
+        f"the property {key!r} is {value!r}; it must be text, a number or a bool."
     )

@@ -31,7 +31,7 @@ def inflate(
     if size > limit or size > (len(data) + 16) * _MAX_RATIO:
         raise ModelFileError(
             f"{what} claims to unfold from {len(data)} to {size} bytes, which is more "
-            f"than it can or may ({limit}); get the file from a source you trust"
+            f"than it can or may ({limit}); get the file from a source you trust."
         )
     if size == 0:
         return memoryview(b"")
@@ -39,13 +39,13 @@ def inflate(
         target = mmap.mmap(-1, size)
     except OSError as error:
         raise StorageError(
-            f"{what} needs {size} bytes of memory: {error.strerror}; free some"
+            f"{what} needs {size} bytes of memory: {error.strerror}; free some."
         ) from error
     try:
         _fill(target, data, -zlib.MAX_WBITS if raw else zlib.MAX_WBITS, what)
     except zlib.error as error:
         raise ModelFileError(
-            f"{what} is damaged: {error}; get the file again"
+            f"{what} is damaged: {error}; get the file again."
         ) from error
     return memoryview(target).toreadonly()
 
@@ -61,12 +61,12 @@ def _fill(target: mmap.mmap, data: memoryview, window_bits: int, what: str) -> N
             if filled + len(part) > size:
                 raise ModelFileError(
                     f"{what} unfolds to more than the {size} bytes it claims; "
-                    "get the file again"
+                    "get the file again."
                 )
             target[filled : filled + len(part)] = part
             filled += len(part)
             chunk = stream.unconsumed_tail
     if filled < size or not stream.eof:
         raise ModelFileError(
-            f"{what} ends after {filled} of {size} bytes; get the file again"
+            f"{what} ends after {filled} of {size} bytes; get the file again."
         )

@@ -33,7 +33,7 @@ def parse_task_metadata(data: bytes, what: str) -> LlmMetadata:
     metadata: LlmMetadata | None = _parse(LlmMetadata, data)
     if metadata is None:
         raise ModelFileError(
-            f"{what} is neither LlmMetadata nor LlmParameters; get the file again"
+            f"{what} is neither LlmMetadata nor LlmParameters; get the file again."
         )
     return metadata
 

@@ -35,18 +35,18 @@ def read_litertlm(path: Path, data: memoryview) -> Bundle:
     what = f"header of {path}"
     if len(data) < HEADER_BEGIN:
         raise ModelFileError(
-            f"{path} ends after {len(data)} bytes, inside its header; get it again"
+            f"{path} ends after {len(data)} bytes, inside its header; get it again."
         )
     major, minor, patch, header_end = struct.unpack_from("<III4xQ", data, len(MAGIC))
     if major != MAJOR_VERSION:
         raise UnsupportedModelError(
             f"{path} has format version {major}.{minor}.{patch}; this release reads "
-            f"{MAJOR_VERSION}.x, so update it or get the model in that format"
+            f"{MAJOR_VERSION}.x, so update it or get the model in that format."
         )
     if not HEADER_BEGIN < header_end <= min(len(data), _MAX_HEADER):
         raise ModelFileError(
             f"{what} ends at byte {header_end} of {len(data)}, which cannot be; "
-            "get the file again"
+            "get the file again."
         )
     root = Table.root(data[HEADER_BEGIN:header_end], None, what)
     system = root.table(0)
@@ -79,7 +79,7 @@ def _sections(root: Table, header_end: int, size: int, path: Path) -> list[Secti
             raise ModelFileError(
                 f"{section} of {path} lies at bytes {section.begin} to {section.end}, "
                 f"but sections lie between {header_end} and {size}; the file is cut "
-                "or damaged, get it again"
+                "or damaged, get it again."
             )
         found.append(section)
     return found
@@ -94,14 +94,14 @@ def _items(table: Table, field: int, what: str) -> dict[str, Value]:
         if key is None or key.lower() in seen:
             raise ModelFileError(
                 f"{what} is damaged: property {key!r} has no name or comes twice; "
-                "get the file again"
+                "get the file again."
             )
         seen.add(key.lower())
         items[key] = _value(pair)
         if key.lower() in _TEXT_ITEMS and not isinstance(items[key], str):
             raise ModelFileError(
                 f"{what} is damaged: {key} is {items[key]!r}, not text; "
-                "get the file again"
+                "get the file again."
             )
     return items
 
@@ -124,6 +124,7 @@ def _tables(table: Table, field: int, limit: int, what: object) -> list[Table]:
     _, count = table.vector_range(field, 4)
     if count > limit:
         raise ModelFileError(
-            f"{what} is damaged: {count} entries, more than {limit}; get the file again"
+            f"{what} is damaged: {count} entries, more than {limit}; get the file "
+            "again."
         )
     return table.tables(field)

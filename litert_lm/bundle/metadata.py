@@ -178,7 +178,7 @@ class _Resolver:
 
     def error(self, field: str, problem: str) -> ModelFileError:
         return ModelFileError(
-            f"{self.what}: {field} {problem}; correct the metadata and pack it again"
+            f"{self.what}: {field} {problem}; correct the metadata and pack it again."
         )
 
     def check(self, ids: Iterable[int], field: str) -> tuple[int, ...]:

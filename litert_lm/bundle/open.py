@@ -42,7 +42,7 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
     data, identity = _map(file)
     bundle = _read(file, data)
     if bundle.identity != identity:
-        raise ModelFileError(f"{file} was replaced while it was opened; open it again")
+        raise ModelFileError(f"{file} was replaced while it was opened; open it again.")
     return bundle
 
 
@@ -54,7 +54,7 @@ def _read(file: Path, data: memoryview) -> Bundle:
         return task.read_task(file, data)
     hints = [hint for at, magic, hint in _HINTS if begin[at:].startswith(magic)]
     reason = hints[0] if hints else f"it begins with {begin[:8]!r}; get the file again"
-    raise ModelFileError(f"{file} is neither a .litertlm nor a .task file: {reason}")
+    raise ModelFileError(f"{file} is neither a .litertlm nor a .task file: {reason}.")
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:
@@ -62,7 +62,7 @@ def _checked(path: str | os.PathLike[str]) -> Path:
         return Path(path)
     except TypeError:
         raise InvalidArgumentError(
-            f"path must be a string or a path, got {path!r}"
+            f"path must be a string or a path, got {path!r}."
         ) from None
 
 
@@ -71,22 +71,22 @@ def _map(path: Path) -> tuple[memoryview, Identity]:
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
-            raise ModelFileError(f"{path} is a folder; give the bundle file inside it")
+            raise ModelFileError(f"{path} is a folder; give the bundle file inside it.")
         if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError(f"{path} is not a regular file; copy it to one")
+            raise ModelFileError(f"{path} is not a regular file; copy it to one.")
         if status.st_size == 0:
-            raise ModelFileError(f"{path} is empty; get the file again")
+            raise ModelFileError(f"{path} is empty; get the file again.")
         with open(path, "rb") as file:
             identity = identity_of(os.fstat(file.fileno()))
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             return memoryview(data), identity
     except (FileNotFoundError, NotADirectoryError):
         raise ModelNotFoundError(
-            f"{path} does not exist; check the path, or `litert-lm list` for names"
+            f"{path} does not exist; check the path, or `litert-lm list` for names."
         ) from None
     except OSError as error:
         raise StorageError(
-            f"{path} cannot be read: {error.strerror}; check its permissions"
+            f"{path} cannot be read: {error.strerror}; check its permissions."
         ) from error
     except ValueError as error:
-        raise InvalidArgumentError(f"{str(path)!r} is no path: {error}") from None
+        raise InvalidArgumentError(f"{str(path)!r} is no path: {error}.") from None

@@ -84,7 +84,7 @@ def _section(
     if member.flags & _ENCRYPTED or member.method not in (_STORED, _DEFLATED):
         raise UnsupportedModelError(
             f"member {name!r} of {path} is encrypted or packed by method "
-            f"{member.method}; pack it again, stored or deflated"
+            f"{member.method}; pack it again, stored or deflated."
         )
     if member.method == _STORED and member.stored != member.size:
         raise _damaged(path, f"member {name!r} has two sizes")
@@ -186,4 +186,4 @@ def _wide(extra: bytes, *values: int) -> list[int]:
 
 
 def _damaged(path: Path, problem: str) -> ModelFileError:
-    return ModelFileError(f"{path} is damaged: {problem}; get the file again")
+    return ModelFileError(f"{path} is damaged: {problem}; get the file again.")

@@ -179,7 +179,7 @@ class TfliteModel:
 
     def damaged(self, problem: str) -> ModelFileError:
         """The error that says so."""
-        return ModelFileError(f"{self.what} is damaged: {problem}; get the file again")
+        return ModelFileError(f"{self.what} is damaged: {problem}; get the file again.")
 
     @cached_property
     def operator_codes(self) -> tuple[OperatorCode, ...]:

@@ -83,7 +83,7 @@ class Tensor(NamedTuple):
         if known is None:
             raise UnsupportedModelError(
                 f"tensor {self.name!r} has the unknown element type {self.type_code}; "
-                "convert the model for this runtime"
+                "convert the model for this runtime."
             )
         return known
 
@@ -94,7 +94,7 @@ class Tensor(NamedTuple):
         if element.numpy is None:
             raise UnsupportedModelError(
                 f"tensor {self.name!r} holds {element.name} values, which cannot be "
-                "passed in or out; convert the model with float32 or int32 there"
+                "passed in or out; convert the model with float32 or int32 there."
             )
         return np.dtype(element.numpy)
 

@@ -45,7 +45,7 @@ def verify_model(data: Buffer, what: str) -> TfliteModel:
     if model.version != 3:
         raise UnsupportedModelError(
             f"{what} has TFLite schema version {model.version}, this runtime reads 3; "
-            "convert it again"
+            "convert it again."
         )
     wiring = Wiring(model)
     _check_codes(model)
@@ -68,7 +68,7 @@ def _check_codes(model: TfliteModel) -> None:
         if code.builtin == Builtin["CUSTOM"] and code.custom not in CUSTOM_OPERATORS:
             raise UnsupportedModelError(
                 f"{model.what} needs the custom operator {code.custom!r}, which this "
-                "runtime does not have; convert the model without it"
+                "runtime does not have; convert the model without it."
             )
 
 
@@ -130,7 +130,7 @@ def _check_storage(wiring: Wiring) -> None:
             text = wiring.tensor_text(int(np.flatnonzero(marked)[0]))
             raise UnsupportedModelError(
                 f"{wiring.model.what} cannot be run here: {text} {reason}; convert it "
-                "in another way"
+                "in another way."
             )
 
 
@@ -200,7 +200,7 @@ def _check_signatures(wiring: Wiring) -> None:
     if not keys:
         raise UnsupportedModelError(
             f"{model.what} has no signatures, so its inputs and outputs have no names; "
-            "convert it with signatures"
+            "convert it with signatures."
         )
     if len(set(keys)) < len(keys) or "" in keys:
         raise wiring.damaged(f"its signatures {keys} are not distinct")

@@ -78,10 +78,10 @@ def write_bundle(
 
     if not isinstance(metadata, LlmMetadata):
         raise InvalidArgumentError(
-            f"metadata must be LlmMetadata, got {type(metadata).__name__}"
+            f"metadata must be LlmMetadata, got {type(metadata).__name__}."
         )
     if not models:
-        raise InvalidArgumentError("models is empty; give at least prefill_decode")
+        raise InvalidArgumentError("models is empty; give at least prefill_decode.")
     more = section_items or {}
     parts = [
         _Part(SectionType.LLM_METADATA, metadata.SerializeToString(), {}),
@@ -133,7 +133,7 @@ def _chunks(source: BinarySource) -> Iterator[memoryview]:
         except TypeError as error:
             raise InvalidArgumentError(
                 f"a section holds {type(piece).__name__}, which is not contiguous "
-                f"bytes: {error}"
+                f"bytes: {error}."
             ) from None
 
 
@@ -149,7 +149,7 @@ def _pieces(source: Any) -> Iterable[Any]:
     except TypeError:
         raise InvalidArgumentError(
             f"a section's content must be bytes, a path or pieces of bytes, "
-            f"got {type(source).__name__}"
+            f"got {type(source).__name__}."
         ) from None
 
 
@@ -160,7 +160,7 @@ def _file_chunks(path: Path) -> Iterator[memoryview]:
                 yield memoryview(chunk)
     except OSError as error:
         raise StorageError(
-            f"{path} cannot be read: {error.strerror}; check the path and permissions"
+            f"{path} cannot be read: {error.strerror}; check the path and permissions."
         ) from error
 
 
@@ -178,7 +178,7 @@ def _tokenizer_part(kind: str, data: bytes | memoryview) -> _Part:
             SectionType.HUGGINGFACE_TOKENIZER, [size, zlib.compress(data, 9)], {}
         )
     raise InvalidArgumentError(
-        f"tokenizer is of kind {kind!r}; it must be sentencepiece or huggingface"
+        f"tokenizer is of kind {kind!r}; it must be sentencepiece or huggingface."
     )
 
 

@@ -86,5 +86,5 @@ def _counts(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no number and no list like 128,512"
+            f"{text!r} is no number and no list like 128,512."
         ) from None

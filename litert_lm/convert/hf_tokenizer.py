@@ -121,7 +121,9 @@ def _native_errors(path: Path) -> Iterator[None]:
         is_panic = type(error).__name__ == "PanicException"
         if not isinstance(error, Exception) and not is_panic:
             raise
-        raise ModelFileError(f"'{path}' is not a tokenizer: {error!s:.300}") from error
+        raise ModelFileError(
+            f"'{path}' is not a tokenizer: {error!s:.300}. Fetch it again."
+        ) from error
 
 
 def _prepended_id(tokenizer: Any) -> int | None:

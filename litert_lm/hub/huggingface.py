@@ -124,16 +124,16 @@ def _hub_errors(source: HubSource) -> Iterator[None]:
         ) from error
     except errors.LocalEntryNotFoundError as error:
         raise DownloadError(
-            f"The Hub cannot be reached, and {source} is not in its cache: {error}"
+            f"The Hub cannot be reached, and {source} is not in its cache: {error}."
         ) from error
     except (errors.RepositoryNotFoundError, errors.EntryNotFoundError) as error:
         raise ModelNotFoundError(
             f"The Hub has no {source}, or it is private and HF_TOKEN does not open it."
         ) from error
     except Exception as error:  # its HTTP library's errors have no common base
-        raise DownloadError(f"Cannot fetch {source}: {_first_line(error)}") from error
+        raise DownloadError(f"Cannot fetch {source}: {_first_line(error)}.") from error
 
 
 def _first_line(error: Exception) -> str:
     text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]
+    return text.splitlines()[0].rstrip(".")

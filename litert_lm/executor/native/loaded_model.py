@@ -58,7 +58,9 @@ class LoadedModel:
                 self._data.nbytes,
             )
         except ExecutionError as error:
-            raise ModelFileError(f"LiteRT refuses the model: {error}") from error
+            raise ModelFileError(
+                f"LiteRT refuses the model: {error} Get the file again."
+            ) from error
         return model
 
 

@@ -172,7 +172,9 @@ class Library:
         try:
             self._dll = c.CDLL(str(self.path))
         except OSError as error:
-            raise BackendError(f"LiteRT cannot be loaded: {error}") from error
+            raise BackendError(
+                f"LiteRT cannot be loaded: {error}. Install ai-edge-litert again."
+            ) from error
         self._functions = {name: self._bind(name) for name in _FUNCTIONS}
         self.destroy = {name: self._bind_destroy(name) for name in _DESTROYERS}
         self.run = self._functions["RunCompiledModel"]
