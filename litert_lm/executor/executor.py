@@ -14,25 +14,18 @@ from litert_lm.errors import (
     ExecutionError,
     SessionStateError,
 )
-from litert_lm.executor.kv.cache_lengths import cache_lengths
 from litert_lm.executor.kv.kv_cache import KVCache
-from litert_lm.executor.layout.layout import BatchStep, ModelLayout, Step
+from litert_lm.executor.layout.layout import BatchStep, ModelLayout
 from litert_lm.executor.native.compiler import ModelCompiler
-from litert_lm.executor.plan import Chunk, PrefillPlan, plan_prefill
+from litert_lm.executor.plan import PrefillPlan
+from litert_lm.executor.planner import COMPILED_HEADROOM, DECODE_COST, PrefillPlanner
+from litert_lm.executor.steps.call_queue import CallQueue
 from litert_lm.executor.steps.runners import Runners
 from litert_lm.executor.steps.shared_steps import SharedSteps
 from litert_lm.executor.steps.step_runner import StepRunner
-from litert_lm.executor.steps.turns import Turns
+from litert_lm.executor.steps.step_table import StepTable
 
 __all__ = ["Executor"]
-
-_LONGEST_CHUNK = 256  # tokens; longer chunks compute more of what the mask hides
-_HEADROOM = 128  # entries reserved behind a prompt for the answer
-_COMPILED_HEADROOM = 64  # the same where more room slows every step down
-
-# Relative cost of calls that were never measured.
-_DECODE_COST = 1.0
-_TOKEN_COST = 0.03
 
 _PATIENCE = 0.25  # of a decode step, to wait for who will share the next one
 
@@ -71,14 +64,17 @@ class Executor:
         self._compiled = compiled
         self._costs = dict(costs or {})
         self._is_closed = False
-        self._turns = Turns()
-        self._prefill = _useful(layout.prefill)
-        self._lengths = cache_lengths(
+        self._queue = CallQueue()
+        self._table = StepTable.of(
             layout, is_resizable=is_resizable, is_compiled=compiled.is_patching
         )
-        self._runners = Runners(
-            layout, compiled, self._prefill, self._lengths, is_resizable=is_resizable
+        self._planner = PrefillPlanner(
+            self._table,
+            self._costs,
+            context_length=self.context_length,
+            is_patching=compiled.is_patching,
         )
+        self._runners = Runners(self._table, compiled)
         self._batch = _largest(layout, batch_keys)
         self._shared = None if self._batch is None else self._share(self._batch)
 
@@ -103,12 +99,12 @@ class Executor:
     @property
     def lengths(self) -> list[int]:
         """Tokens per call that are in use, 1 for a decode step."""
-        return [1, *sorted({step.length for step in self._prefill})]
+        return [1, *sorted({step.length for step in self._table.prefill})]
 
     @property
     def cache_lengths(self) -> list[int]:
         """Lengths that the arrays of caches have, growing."""
-        return list(self._lengths)
+        return list(self._table.lengths)
 
     @property
     def max_batch(self) -> int:
@@ -122,16 +118,16 @@ class Executor:
 
     def step_key(self, length: int) -> str:
         """Signature key of the calls with `length` tokens and the longest cache."""
-        return self._runners.step(length, self._lengths[-1]).key
+        return self._table.step(length, self._table.lengths[-1]).key
 
     def run_chunk(self, cache: KVCache, length: int, token_ids: Sequence[int]) -> None:
         """Store `token_ids` by one call with `length` tokens, padded if need be."""
-        with self._turns.turn():
+        with self._queue.turn():
             self._run(cache, length, token_ids, 0, None)
 
     def load(self) -> None:
         """Read the models now, instead of at the first token."""
-        with self._turns.turn():
+        with self._queue.turn():
             self._compiled.load()
 
     def check_open(self) -> None:
@@ -144,7 +140,7 @@ class Executor:
 
         Waits for a call that is running; closing twice is harmless.
         """
-        with self._turns.turn():
+        with self._queue.turn():
             self._is_closed = True
             self._runners.forget()
             self._compiled.close()
@@ -173,7 +169,7 @@ class Executor:
         done = 0
         for chunk in plan.chunks:
             ids = token_ids[done : done + chunk.num_tokens]
-            with self._turns.turn():
+            with self._queue.turn():
                 self._run(cache, chunk.length, ids, plan.reserve, is_cancelled)
             done += chunk.num_tokens
             if progress is not None:
@@ -186,23 +182,11 @@ class Executor:
             ContextFullError: more tokens than the cache can hold.
         """
         self._check_room(cache, count)
-        end, position = cache.num_tokens + count, cache.num_tokens
-        is_patching, length = self._compiled.is_patching, cache.length
-        headroom = _COMPILED_HEADROOM if is_patching else _HEADROOM
-        reserve = self._runners.bucket(end + headroom)
-        chunks, lengths = self._plan(position, count), []
-        for chunk in chunks:
-            needed = position + chunk.length
-            if needed > length:
-                wanted = max(needed, reserve) if is_patching else needed
-                length = self._runners.bucket(wanted)
-            lengths.append(length)
-            position += chunk.num_tokens
-        return PrefillPlan(tuple(chunks), tuple(lengths), reserve)
+        return self._planner.plan(cache.num_tokens, cache.length, count)
 
     def turn(self) -> AbstractContextManager[object]:
         """Entered while no model call runs and no other sequence's arrays move."""
-        return self._turns.turn()
+        return self._queue.turn()
 
     def decode(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
         """Store one token's entry and return the logits [vocab_size] after it.
@@ -211,13 +195,13 @@ class Executor:
         """
         if cache.num_tokens >= self.context_length:
             self._check_room(cache, 1)
-        turns, shared = self._turns, self._shared
-        if turns.is_free and (shared is None or not shared.is_expecting):
-            with turns.lock:
+        queue, shared = self._queue, self._shared
+        if queue.is_free and (shared is None or not shared.is_expecting):
+            with queue.lock:
                 return self._decode(cache, token_id)
         if shared is not None:
             return shared.decode(cache, token_id)
-        with turns.turn():
+        with queue.turn():
             return self._decode(cache, token_id)
 
     def decode_together(
@@ -230,7 +214,7 @@ class Executor:
                 model's batch step takes.
             token_ids: one for each.
         """
-        with self._turns.turn():
+        with self._queue.turn():
             return self._decode_together(caches, token_ids)
 
     def decode_each(
@@ -269,13 +253,13 @@ class Executor:
 
     def _share(self, step: BatchStep) -> SharedSteps | None:
         """Shares decode steps where that is faster than one after another."""
-        one = self._costs.get(self.step_key(1), _DECODE_COST)
+        one = self._costs.get(self.step_key(1), DECODE_COST)
         together = self._costs.get(step.key, one)
         least = max(2, int(together / one) + 1)
         if least > step.size:
             return None
         return SharedSteps(
-            self._turns,
+            self._queue,
             self._decode,
             self._decode_together,
             least=least,
@@ -309,13 +293,13 @@ class Executor:
         """
         self._check_room(cache, len(token_ids))
         end = cache.num_tokens + len(token_ids)
-        reserve = self._runners.bucket(end + _COMPILED_HEADROOM)
+        reserve = self._table.bucket(end + COMPILED_HEADROOM)
         done = 0
-        for chunk in self._score_plan(cache.num_tokens, len(token_ids)):
+        for chunk in self._planner.scoring_chunks(cache.num_tokens, len(token_ids)):
             if is_cancelled is not None and is_cancelled():
                 raise CancelledError("The scoring was cancelled.")
             ids = token_ids[done : done + chunk.num_tokens]
-            with self._turns.turn():
+            with self._queue.turn():
                 self.check_open()
                 runner = self._runners.get(cache, chunk.length, reserve, True)
                 self._call(runner, cache, ids)
@@ -352,32 +336,6 @@ class Executor:
             self._runners.forget()
             raise
 
-    def _plan(self, start: int, count: int) -> list[Chunk]:
-        limit = self._longest(start + count)
-        costs = {1: self._cost(self._runners.step(1, limit))}
-        for step in self._prefill:
-            if self.is_resizable or step.context == limit:
-                costs[step.length] = self._cost(step)
-        most = limit or self.context_length  # without a cache nothing else limits
-        return plan_prefill(count, start, most, costs, can_pad=self.can_rewind)
-
-    def _score_plan(self, start: int, count: int) -> list[Chunk]:
-        limit = self._longest(start + count)
-        costs = {1: _DECODE_COST}
-        for step in self.layout.verify:
-            if self.is_resizable or step.context == limit:
-                costs[step.length] = _DECODE_COST + _TOKEN_COST * step.length
-        most = limit or self.context_length
-        return plan_prefill(count, start, most, costs, can_pad=self.can_rewind)
-
-    def _longest(self, needed: int) -> int:
-        """Length of the caches that a plan for so many entries may use."""
-        return self._lengths[-1] if self.is_resizable else self._runners.bucket(needed)
-
-    def _cost(self, step: Step) -> float:
-        """Seconds of one call, or a usual ratio to a decode step where not measured."""
-        return self._costs.get(step.key, _DECODE_COST + _TOKEN_COST * step.length)
-
     def _check_room(self, cache: KVCache, count: int) -> None:
         free = self.context_length - cache.num_tokens
         if count > free:
@@ -387,12 +345,6 @@ class Executor:
                 f"{count - free} too many. Start a new session, shorten the prompt or "
                 "use a bundle with a longer context."
             )
-
-
-def _useful(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Prefill steps without those whose attention is mostly spent on masked entries."""
-    short = tuple(step for step in steps if step.length <= _LONGEST_CHUNK)
-    return short or tuple(steps[:1])
 
 
 def _largest(layout: ModelLayout, keys: Collection[str]) -> BatchStep | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from litert_lm.executor.layout.layout import ModelLayout
 
-__all__ = ["cache_lengths", "doubled"]
+__all__ = ["cache_lengths", "doubling_lengths"]
 
 _BUCKET = 128  # entries; attention cost and resizing cost balance here
 _COMPILED = 256  # entries; a step's attention is cheap below, compared with compiling
@@ -22,10 +22,10 @@ def cache_lengths(
     longest = layout.context_length
     if not is_resizable:
         return sorted({step.context for step in layout.decode})
-    return doubled(longest) if is_compiled else _stepped(longest)
+    return doubling_lengths(longest) if is_compiled else _stepped_lengths(longest)
 
 
-def _stepped(longest: int) -> list[int]:
+def _stepped_lengths(longest: int) -> list[int]:
     """Steps of a bucket up to four, and then of half the length."""
     lengths, length = [], _BUCKET
     while length < longest:
@@ -35,7 +35,7 @@ def _stepped(longest: int) -> list[int]:
     return [*lengths, longest]
 
 
-def doubled(longest: int) -> list[int]:
+def doubling_lengths(longest: int) -> list[int]:
     """Each twice the one before, but for one close to the longest."""
     half = longest // 2 // _BUCKET * _BUCKET
     lengths, length = [], min(_COMPILED, max(_BUCKET, half))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from litert_lm.executor.kv.array_copies import copy_arrays
 from litert_lm.executor.kv.kv_cache import CacheMemory, KVCache, entries, is_cut
-from litert_lm.executor.layout.layout import State, state_shape
+from litert_lm.executor.layout.layout import State, state_nbytes, state_shape
 
 __all__ = ["Entries", "tokens_nbytes"]
 
@@ -78,19 +77,14 @@ def _arrays(
     states: list[State], length: int
 ) -> tuple[dict[str, npt.NDArray[Any]], int]:
     """Arrays for that many tokens by name, and their bytes in all."""
-    shapes = [state_shape(state, length) for state in states]
-    sizes = [
-        int(np.prod(shape, dtype=np.int64)) * state.dtype.itemsize
-        for state, shape in zip(states, shapes, strict=True)
-    ]
+    sizes = [state_nbytes(state, length) for state in states]
     starts = np.cumsum([0, *(-(-n // _ALIGNMENT) * _ALIGNMENT for n in sizes)])
     block = np.empty(int(starts[-1]), np.uint8)
-    return {
-        state.name: block[start : start + size].view(state.dtype).reshape(shape)
-        for state, shape, size, start in zip(
-            states, shapes, sizes, starts.tolist(), strict=False
-        )
-    }, block.nbytes
+    arrays = {}
+    for state, start, size in zip(states, starts.tolist(), sizes, strict=False):
+        part = block[start : start + size].view(state.dtype)
+        arrays[state.name] = part.reshape(state_shape(state, length))
+    return arrays, block.nbytes
 
 
 def tokens_nbytes(
@@ -101,11 +95,5 @@ def tokens_nbytes(
     Args:
         whole: count the states that are not cut, too.
     """
-    total = 0
-    for state in states:
-        nbytes = math.prod(state.shape) * state.dtype.itemsize
-        if is_cut(state):
-            total += nbytes // max(1, state.shape[state.axis or 0]) * num_tokens
-        elif whole:
-            total += nbytes
-    return total
+    counted = (state for state in states if whole or is_cut(state))
+    return sum(state_nbytes(state, num_tokens) for state in counted)

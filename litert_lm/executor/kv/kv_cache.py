@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from litert_lm.errors import ContextFullError
 from litert_lm.executor.kv.array_copies import copy_arrays
-from litert_lm.executor.layout.layout import State, state_shape
+from litert_lm.executor.layout.layout import State, state_nbytes, state_shape
 from litert_lm.executor.native.runtime import ALIGNMENT
 from litert_lm.executor.native.tensors import TensorBuffer, allocate
 
@@ -240,20 +240,16 @@ def _kept(state: State, num_tokens: int) -> tuple[slice, ...]:
 
 
 def _view(slot: npt.NDArray[np.uint8], state: State, length: int) -> npt.NDArray[Any]:
-    shape = state_shape(state, length)
-    nbytes = int(np.prod(shape, dtype=np.int64)) * state.dtype.itemsize
-    return slot[:nbytes].view(state.dtype).reshape(shape)
+    nbytes = state_nbytes(state, length)
+    return slot[:nbytes].view(state.dtype).reshape(state_shape(state, length))
 
 
 def _allocate(
     keys: list[tuple[str, int]], states: Mapping[str, State], length: int
 ) -> dict[tuple[str, int], npt.NDArray[np.uint8]]:
     """Zeroed slots in one mapping, in huge pages where the system has them."""
-    sizes = []
-    for name, _ in keys:
-        shape = state_shape(states[name], length)
-        nbytes = int(np.prod(shape, dtype=np.int64)) * states[name].dtype.itemsize
-        sizes.append(-(-nbytes // ALIGNMENT) * ALIGNMENT)
+    wanted = (state_nbytes(states[name], length) for name, _ in keys)
+    sizes = [-(-nbytes // ALIGNMENT) * ALIGNMENT for nbytes in wanted]
     block = _mapping(sum(sizes))
     ends = np.cumsum([0, *sizes]).tolist()
     return {key: block[ends[i] : ends[i] + sizes[i]] for i, key in enumerate(keys)}

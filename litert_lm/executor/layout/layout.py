@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from litert_lm.executor.layout.signatures import Call
 
-__all__ = ["BatchStep", "ModelLayout", "State", "Step", "state_shape"]
+__all__ = ["BatchStep", "ModelLayout", "State", "Step", "state_nbytes", "state_shape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,11 @@ def state_shape(state: State, length: int, batch: int | None = None) -> tuple[in
     if batch is not None and state.batch > 1:
         shape[0] = batch
     return tuple(shape)
+
+
+def state_nbytes(state: State, length: int) -> int:
+    """Bytes of a state's array when the cache holds `length` tokens."""
+    return math.prod(state_shape(state, length)) * state.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from litert_lm.bundle.tflite import Signature, Tensor
 
-__all__ = ["Call", "Feed", "Role", "batch_size", "classify", "input_length"]
+__all__ = ["MASKS", "Call", "Feed", "Role", "batch_size", "classify", "input_length"]
 
 
 class Role(enum.Enum):
@@ -34,6 +34,9 @@ class Role(enum.Enum):
     LAYER_EMBEDDINGS = "per-layer token embeddings"
     LORA = "adapter weights, zero without an adapter"
     UNKNOWN = "unknown"
+
+
+MASKS = (Role.MASK, Role.LOCAL_MASK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from litert_lm.executor.layout.checks import (
 )
 from litert_lm.executor.layout.layout import State, Step, state_shape
 from litert_lm.executor.layout.signatures import (
+    MASKS,
     Call,
     Feed,
     Role,
@@ -102,7 +103,7 @@ class StepReader:
             feed = self._feed(_one_of(batch, tensor), length, signature)
             repeats = batch if feed.shape != tensor.shape else 1
             feed = replace(feed, shape=tensor.shape, batch=repeats)
-            if feed.role in (Role.MASK, Role.LOCAL_MASK):
+            if feed.role in MASKS:
                 check_mask(feed, length, self.state.mask_width(signature))
             feeds.append(feed)
         outputs = self.state.state_outputs(kind, signature)

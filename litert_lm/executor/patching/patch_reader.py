@@ -13,7 +13,7 @@ from litert_lm.bundle.columns import Column
 from litert_lm.bundle.tflite import Signature, TfliteModel
 from litert_lm.errors import UnsupportedModelError
 from litert_lm.executor.layout.layout import ModelLayout, Step
-from litert_lm.executor.layout.signatures import Role
+from litert_lm.executor.layout.signatures import MASKS
 from litert_lm.executor.patching.extents import CACHE, Extent, size
 from litert_lm.executor.patching.flow import Flow
 from litert_lm.executor.patching.graph import Graph, Node, Refusal
@@ -22,7 +22,6 @@ from litert_lm.executor.patching.rules import BROADCAST, RULES
 
 __all__ = ["read_patches"]
 
-_MASKS = (Role.MASK, Role.LOCAL_MASK)
 _WHOLE = {0: CACHE}  # a modulus that leaves positions in the cache as they are
 _BUFFERS, _BUFFER_SIZE = 4, 2  # fields of Model and of Buffer
 _MAX_CUT_BYTES = 64 << 20  # of constants that are rewritten, so no longer shared
@@ -106,7 +105,7 @@ def _check_ends(flow: Flow, models: Mapping[str, TfliteModel], step: Step) -> No
         inputs, outputs = _ends(flow, models, call.model, call.key)
         for feed in call.feeds:
             axes = set(inputs[feed.name].extents)
-            if axes - ({len(feed.shape) - 1} if feed.role in _MASKS else set()):
+            if axes - ({len(feed.shape) - 1} if feed.role in MASKS else set()):
                 raise Refusal(f"input {feed.name!r} of {call.key!r} would change")
         if position == step.main and step.logits and outputs[step.logits].extents:
             raise Refusal(f"the logits of {call.key!r} would change")

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from time import monotonic
 
 from litert_lm.executor.kv.kv_cache import KVCache
-from litert_lm.executor.layout.layout import BatchStep, ModelLayout, Step
-from litert_lm.executor.layout.signatures import Role
+from litert_lm.executor.layout.layout import BatchStep, ModelLayout
+from litert_lm.executor.layout.signatures import MASKS
 from litert_lm.executor.layout.step_reader import MAIN
 from litert_lm.executor.native.compiled_model import CompiledModel
 from litert_lm.executor.native.compiler import ModelCompiler
 from litert_lm.executor.steps.batch_runner import BatchRunner
 from litert_lm.executor.steps.compiled_copies import CompiledCopies
 from litert_lm.executor.steps.step_runner import StepRunner
+from litert_lm.executor.steps.step_table import StepTable
 
 __all__ = ["Runners"]
 
 _RECENT_SECONDS = 0.5  # a cache length that was used since then is used by turns
-_MASKS = (Role.MASK, Role.LOCAL_MASK)
 
 
 class Runners:
@@ -29,34 +29,21 @@ class Runners:
     of other lengths may round differently, so none is made longer for another's sake.
 
     Args:
-        layout: the model's states and steps.
+        table: the steps in use.
         compiled: compiles signatures when they are needed.
-        prefill: the prefill steps in use.
-        lengths: of the caches, growing.
-        is_resizable: steps take caches of all these lengths.
 
     Attributes:
         pad_id: token id in padding rows.
         last_decoder: the runner of the last decode step, while it can be used.
     """
 
-    def __init__(
-        self,
-        layout: ModelLayout,
-        compiled: ModelCompiler,
-        prefill: Sequence[Step],
-        lengths: Sequence[int],
-        *,
-        is_resizable: bool,
-    ) -> None:
+    def __init__(self, table: StepTable, compiled: ModelCompiler) -> None:
         self.pad_id = 0
         self.last_decoder: StepRunner | None = None
-        self._layout = layout
+        self._table = table
+        self._layout = table.layout
         self._compiled = compiled
-        self._prefill = prefill
-        self._lengths = lengths
-        self._is_resizable = is_resizable
-        self._doubled = _doubled_states(layout)
+        self._doubled = _doubled_states(table.layout)
         self._runners: dict[tuple[int, int, bool], StepRunner] = {}
         self._batches: dict[int, BatchRunner] = {}
         self._decoders = CompiledCopies(compiled.max_copies)
@@ -92,7 +79,7 @@ class Runners:
         if self._compiled.is_patching:
             self._make_compiled_room(cache, needed, reserve)
         elif needed > cache.length:
-            cache.grow(self.bucket(needed), reserve)
+            cache.grow(self._table.bucket(needed), reserve)
         is_scoring = is_scoring and length > 1
         runner = self._runners.get((length, cache.length, is_scoring))
         if runner is None:
@@ -111,33 +98,17 @@ class Runners:
             )
         return runner
 
-    def step(self, length: int, cache_length: int, is_scoring: bool = False) -> Step:
-        """The step with `length` tokens for such a cache."""
-        several = self._layout.verify if is_scoring else self._prefill
-        steps = self._layout.decode if length == 1 else several
-        fitting = [
-            step
-            for step in steps
-            if step.length == length
-            and (self._is_resizable or step.context == cache_length)
-        ]
-        return max(fitting, key=lambda step: step.context)
-
-    def bucket(self, needed: int) -> int:
-        """Length of the arrays for `needed` entries, at most that of the model."""
-        return next((n for n in self._lengths if n >= needed), self._lengths[-1])
-
     def _new_runner(
         self, length: int, cache_length: int, is_scoring: bool
     ) -> StepRunner:
         self.last_decoder = None
-        step, copy = self.step(length, cache_length, is_scoring), 0
+        step, copy = self._table.step(length, cache_length, is_scoring), 0
         if not self._compiled.is_patching:
             copy = self._make_way(length, cache_length, is_scoring)
         by_length = {
             (call.model, call.key)
             for call in step.calls
-            if call.states_in or any(feed.role in _MASKS for feed in call.feeds)
+            if call.states_in or any(feed.role in MASKS for feed in call.feeds)
         }
 
         def compiled(kind: str, key: str) -> CompiledModel:
@@ -174,7 +145,7 @@ class Runners:
         once, and what was compiled for lengths that are used by turns is kept.
         """
         if needed > cache.length:
-            cache.grow(self.bucket(max(needed, reserve)), reserve)
+            cache.grow(self._table.bucket(max(needed, reserve)), reserve)
         now = monotonic()
         if cache.length not in self._in_use:
             self._retire(self._kept(now))

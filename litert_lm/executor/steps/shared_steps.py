@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 from litert_lm.errors import ExecutionError
 from litert_lm.executor.kv.kv_cache import KVCache
-from litert_lm.executor.steps.turns import Place, Turns
+from litert_lm.executor.steps.call_queue import CallQueue, Waiter
 
 __all__ = ["SharedSteps"]
 
 Logits = npt.NDArray[np.float32]
 
 
-class _Wanted(Place):
+class _Wanted(Waiter):
     """A decode step that somebody wants."""
 
     def __init__(self, cache: KVCache, token_id: int) -> None:
@@ -48,7 +48,7 @@ class SharedSteps:
     """Serves decode steps while several sequences run.
 
     Args:
-        turns: the line that all calls of the model stand in.
+        queue: the line that all calls of the model stand in.
         decode: one step.
         decode_together: one step of several sequences with equally long caches.
         least, most: sequences for which that is worth it, and takes.
@@ -60,7 +60,7 @@ class SharedSteps:
 
     def __init__(
         self,
-        turns: Turns,
+        queue: CallQueue,
         decode: Callable[[KVCache, int], Logits],
         decode_together: Callable[[Sequence[KVCache], Sequence[int]], list[Logits]],
         *,
@@ -68,7 +68,7 @@ class SharedSteps:
         most: int,
         patience: float,
     ) -> None:
-        self._turns = turns
+        self._queue = queue
         self._decode = decode
         self._decode_together = decode_together
         self._least = least
@@ -86,13 +86,13 @@ class SharedSteps:
         wanted = _Wanted(cache, token_id)
         group = [wanted]
         try:
-            self._turns.stand(wanted, wanted.is_served)
+            self._queue.stand(wanted, wanted.is_served)
             if wanted.logits is None:
-                with self._turns.lock:
+                with self._queue.lock:
                     group = self._serve(wanted)
         finally:
             # After an error the others are not served, and look after themselves.
-            self._turns.leave(*group)
+            self._queue.leave(*group)
         logits = wanted.logits
         if logits is None:
             raise ExecutionError("A decode step ended without logits; try it again.")
@@ -108,7 +108,7 @@ class SharedSteps:
             if len(group) < self._least:
                 made = [self.decode(*each) for each in zip(*some, strict=True)]
             else:
-                with self._turns.turn():
+                with self._queue.turn():
                     made = self._decode_together(*some)
             found.update(zip(group, made, strict=True))
         return [found[i] for i in range(len(caches))]
@@ -141,7 +141,7 @@ class SharedSteps:
             found = self._decode_together(caches, ids)
             for each, logits in zip(group, found, strict=True):
                 each.logits = logits
-        if self._away or len(self._turns.waiting()) > 1:
+        if self._away or len(self._queue.waiting()) > 1:
             now = monotonic()
             for each in group:
                 self._away[id(each.cache)] = now, each.cache.length
@@ -155,7 +155,7 @@ class SharedSteps:
         while True:
             others = [
                 each
-                for each in self._turns.waiting()
+                for each in self._queue.waiting()
                 if isinstance(each, _Wanted)
                 and each is not wanted
                 and each.cache.length == length
@@ -168,7 +168,7 @@ class SharedSteps:
                 return found
             if len(found) + len(ends) < self._least:
                 return found
-            self._turns.watch(wanted, max(0.0, max(ends) - monotonic()))
+            self._queue.watch(wanted, max(0.0, max(ends) - monotonic()))
 
     def _expected(self, length: int) -> list[float]:
         """Until when to wait for each of those who were served lately."""

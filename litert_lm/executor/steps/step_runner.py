@@ -12,14 +12,12 @@ import numpy.typing as npt
 from litert_lm.errors import ExecutionError
 from litert_lm.executor.kv.kv_cache import KVCache
 from litert_lm.executor.layout.layout import State, Step, state_shape
-from litert_lm.executor.layout.signatures import Call, Feed, Role
+from litert_lm.executor.layout.signatures import MASKS, Call, Feed
 from litert_lm.executor.native.compiled_model import CompiledModel, RunCall
 from litert_lm.executor.native.tensors import TensorBuffer, TensorSpec, allocate
 from litert_lm.executor.steps.feeds import Writer, make_writer
 
 __all__ = ["StepRunner"]
-
-_MASKS = (Role.MASK, Role.LOCAL_MASK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ class StepRunner:
 
     def _feed_shape(self, feed: Feed) -> tuple[int, ...]:
         """A mask over the cache is as wide as the cache in use."""
-        if feed.role not in _MASKS or feed.ring:
+        if feed.role not in MASKS or feed.ring:
             return feed.shape
         width = feed.shape[-1] - self.step.context + self.length
         return (*feed.shape[:-1], width)

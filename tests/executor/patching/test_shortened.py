@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from litert_lm.bundle import open_bundle
-from litert_lm.executor.kv.cache_lengths import doubled
+from litert_lm.executor.kv.cache_lengths import doubling_lengths
 from litert_lm.executor.opening import ExecutorOptions, known_facts
 from litert_lm.executor.probe import examine
 from tests.executor.speech import dump, greedy, spelled
@@ -112,5 +112,5 @@ def test_without_a_weight_cache_nothing_is_compiled_twice(
     [(100, [100]), (256, [128, 256]), (257, [128, 257]), (600, [256, 600])],
 )
 def test_lengths_worth_a_compilation(longest, lengths):
-    assert doubled(longest) == lengths
-    assert doubled(8 * 1024) == [256, 512, 1024, 2048, 4096, 8192]
+    assert doubling_lengths(longest) == lengths
+    assert doubling_lengths(8 * 1024) == [256, 512, 1024, 2048, 4096, 8192]

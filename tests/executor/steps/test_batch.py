@@ -59,7 +59,7 @@ def at_once(executor: Executor, run: Callable[[int], Any], count: int) -> list[A
     with ThreadPoolExecutor(count) as pool:
         with executor.turn():
             futures = [pool.submit(run, number) for number in range(count)]
-            while len(executor._turns.waiting()) < count:
+            while len(executor._queue.waiting()) < count:
                 time.sleep(0.001)
         return [future.result(60) for future in futures]
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from litert_lm.executor.steps.turns import Place, Turns
+from litert_lm.executor.steps.call_queue import CallQueue, Waiter
 
 
 @pytest.fixture
@@ -26,38 +26,41 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def line_up(
-    pool: ThreadPoolExecutor, turns: Turns, count: int, work: Callable[[int], object]
+    pool: ThreadPoolExecutor,
+    queue: CallQueue,
+    count: int,
+    work: Callable[[int], object],
 ) -> list[Future[None]]:
     """Let threads wait for a turn, one after another; `work` is called in it."""
 
     def wait(number: int) -> None:
-        with turns.turn():
+        with queue.turn():
             work(number)
 
     futures = []
     for number in range(count):
         futures.append(pool.submit(wait, number))
-        until(lambda: len(turns.waiting()) == len(futures))
+        until(lambda: len(queue.waiting()) == len(futures))
     return futures
 
 
 def test_turns_come_in_the_order_of_arrival(pool: ThreadPoolExecutor) -> None:
-    turns, order = Turns(), []
-    with turns.turn():
-        waiting = line_up(pool, turns, 5, order.append)
+    queue, order = CallQueue(), []
+    with queue.turn():
+        waiting = line_up(pool, queue, 5, order.append)
     for future in waiting:
         future.result(10)
     assert order == [0, 1, 2, 3, 4]
-    assert turns.is_free
+    assert queue.is_free
 
 
 def test_who_wants_another_turn_comes_after_the_others(
     pool: ThreadPoolExecutor,
 ) -> None:
-    turns, order = Turns(), []
-    with turns.turn():
-        waiting = line_up(pool, turns, 3, order.append)
-    with turns.turn():
+    queue, order = CallQueue(), []
+    with queue.turn():
+        waiting = line_up(pool, queue, 3, order.append)
+    with queue.turn():
         order.append(9)
     for future in waiting:
         future.result(10)
@@ -65,53 +68,53 @@ def test_who_wants_another_turn_comes_after_the_others(
 
 
 def test_one_at_a_time(pool: ThreadPoolExecutor) -> None:
-    turns, inside, most = Turns(), [], []
+    queue, inside, most = CallQueue(), [], []
 
     def work(number: int) -> None:
         for _ in range(200):
-            with turns.turn():
+            with queue.turn():
                 inside.append(number)
                 most.append(len(inside))
                 inside.remove(number)
 
     list(pool.map(work, range(8), timeout=60))
     assert max(most) == 1
-    assert turns.is_free
+    assert queue.is_free
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 def test_an_error_ends_the_turn(error: type[BaseException]) -> None:
-    turns = Turns()
-    with pytest.raises(error), turns.turn():
+    queue = CallQueue()
+    with pytest.raises(error), queue.turn():
         raise error
-    assert turns.is_free
+    assert queue.is_free
 
 
 def test_an_interrupted_wait_leaves_the_line(
     pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns = Turns()
+    queue = CallQueue()
 
-    def interrupted(place: Place, seconds: float) -> bool:
+    def interrupted(place: Waiter, seconds: float) -> bool:
         raise KeyboardInterrupt
 
-    with turns.turn():
-        waiting = line_up(pool, turns, 1, print)
+    with queue.turn():
+        waiting = line_up(pool, queue, 1, print)
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(Place, "wait", interrupted)
-            with turns.turn():
+            patch.setattr(Waiter, "wait", interrupted)
+            with queue.turn():
                 pass
-        assert len(turns.waiting()) == 1
+        assert len(queue.waiting()) == 1
     waiting[0].result(10)
-    assert turns.is_free
+    assert queue.is_free
 
 
 def test_a_place_that_was_left_behind_holds_nobody_up() -> None:
-    turns, done = Turns(), threading.Event()
-    turns.stand(Place())  # and never a turn
+    queue, done = CallQueue(), threading.Event()
+    queue.stand(Waiter())  # and never a turn
 
     def work() -> None:
-        with turns.turn():
+        with queue.turn():
             done.set()
 
     threading.Thread(target=work, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Turns at the model: one call at a time, first come, first served.
+"""The queue for calls of the model: one at a time, first come, first served.
 
 While nobody waits a turn is the plain lock `lock`. Who finds it taken stands in line,
 and only the first of the line waits for the lock itself, so that who gave it up and
@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Place", "Turns"]
+__all__ = ["CallQueue", "Waiter"]
 
 _STALE_SECONDS = 0.5  # after which who leads the line without a turn is not there
 
 
-class Place:
+class Waiter:
     """Somebody who stands in line; told by `nudge` to look whether it is first."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Place:
         return self._nudge.acquire(timeout=seconds)
 
 
-class Turns:
+class CallQueue:
     """A line of those who want to call the model.
 
     Attributes:
@@ -42,9 +42,9 @@ class Turns:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._line: list[Place] = []
+        self._line: list[Waiter] = []
         self._line_lock = threading.Lock()
-        self._watcher: Place | None = None
+        self._watcher: Waiter | None = None
 
     @property
     def is_free(self) -> bool:
@@ -54,54 +54,56 @@ class Turns:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Wait for a turn, which lasts as long as the context."""
-        place = Place()
+        waiter = Waiter()
         try:
             if not self.is_free:
-                self.stand(place)
+                self.stand(waiter)
             with self.lock:
-                self.leave(place)
+                self.leave(waiter)
                 yield
         finally:
-            self.leave(place)
+            self.leave(waiter)
 
-    def stand(self, place: Place, is_done: Callable[[], bool] = lambda: False) -> None:
-        """Wait in line until first, or until `is_done`; the place stays in the line."""
+    def stand(
+        self, waiter: Waiter, is_done: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Wait in line until first, or until `is_done`; the waiter stays in line."""
         with self._line_lock:
-            self._line.append(place)
+            self._line.append(waiter)
             if self._watcher is not None:
                 self._watcher.nudge()
-        while not is_done() and self._is_behind(place):
-            if not place.wait(_STALE_SECONDS):
+        while not is_done() and self._is_behind(waiter):
+            if not waiter.wait(_STALE_SECONDS):
                 self._skip_stale()
 
-    def leave(self, *places: Place) -> None:
-        """Take places out of the line, if they are in it."""
+    def leave(self, *waiters: Waiter) -> None:
+        """Take waiters out of the line, if they are in it."""
         if not self._line:
             return
         with self._line_lock:
-            for place in places:
-                if place in self._line:
-                    self._line.remove(place)
-                    place.nudge()
+            for waiter in waiters:
+                if waiter in self._line:
+                    self._line.remove(waiter)
+                    waiter.nudge()
             if self._line:
                 self._line[0].nudge()
 
-    def watch(self, place: Place, seconds: float) -> None:
-        """Wait for somebody to come, in a turn of `place`."""
-        self._watcher = place
+    def watch(self, waiter: Waiter, seconds: float) -> None:
+        """Wait for somebody to come, in a turn of `waiter`."""
+        self._watcher = waiter
         try:
-            place.wait(seconds)
+            waiter.wait(seconds)
         finally:
             self._watcher = None
 
-    def waiting(self) -> list[Place]:
+    def waiting(self) -> list[Waiter]:
         """Who stands in line now, the first one first."""
         with self._line_lock:
             return list(self._line)
 
-    def _is_behind(self, place: Place) -> bool:
+    def _is_behind(self, waiter: Waiter) -> bool:
         with self._line_lock:
-            return place in self._line and self._line[0] is not place
+            return waiter in self._line and self._line[0] is not waiter
 
     def _skip_stale(self) -> None:
         """Take out a first one that has no turn: Ctrl-C ended it before it left."""
