@@ -83,7 +83,7 @@ _GEMMA3N = (
 {%- if message.role == "tool" -%}{{- "```tool_outputs\\n" -}}{%- endif -%}
 {{- text(message) -}}
 {%- for part in message.content if part is mapping and part.type == "tool_response" -%}
-{{- part.response | tojson -}}
+{{- literal(part.response) -}}
 {%- endfor -%}
 {%- if message.role == "tool" -%}{{- "\\n```" -}}{%- endif -%}
 {%- for call in message.tool_calls or [] -%}
