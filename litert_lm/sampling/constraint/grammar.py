@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from litert_lm.errors import InvalidArgumentError, shown
 from litert_lm.sampling.constraint.ebnf import ebnf_to_lark, is_ebnf
 from litert_lm.sampling.constraint.ebnf_reader import GrammarError
+from litert_lm.sampling.constraint.regex import regex_to_lark
 from litert_lm.sampling.constraint.spec import ConstraintSpec
 from litert_lm.sampling.constraint.tags import structural_tag_grammars
 
@@ -122,7 +123,7 @@ def _check_text(spec: ConstraintSpec, text: str) -> None:
     except UnicodeEncodeError as error:
         bad = text[error.start]
         refuse(spec, f"it holds the lone surrogate {bad!r} at position {error.start}")
-    if spec.kind in ("regex", "grammar") and "\0" in text:
+    if spec.kind == "grammar" and "\0" in text:
         refuse(spec, f"it holds a NUL character at position {text.index(chr(0))}")
 
 
@@ -152,10 +153,7 @@ def _json_object(spec: ConstraintSpec) -> list[dict[str, Any]]:
 
 
 def _regex(spec: ConstraintSpec) -> list[dict[str, Any]]:
-    from llguidance import LLMatcher
-
-    grammar = json.loads(LLMatcher.grammar_from_regex(str(spec.value)))["grammars"][0]
-    return [{"lark_grammar": grammar["lark_grammar"]}]
+    return [{"lark_grammar": regex_to_lark(str(spec.value))}]
 
 
 def _choice(spec: ConstraintSpec) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import Any
 from litert_lm.errors import shown
 from litert_lm.sampling.constraint.ebnf import ebnf_to_lark, is_ebnf
 from litert_lm.sampling.constraint.ebnf_reader import GrammarError
+from litert_lm.sampling.constraint.regex import regex_to_lark
 
 __all__ = ["structural_tag_grammars"]
 
@@ -182,13 +183,12 @@ class _Writer:
         return self._other({"json_schema": schema})
 
     def _regex(self, value: _Json, path: str, _ends: Any, _depth: int) -> str:
-        from llguidance import LLMatcher
-
         pattern = _text(value, "pattern", path)
-        if "\0" in pattern:
-            raise GrammarError(f"{path}.pattern holds a NUL character; write \\x00")
-        grammar = json.loads(LLMatcher.grammar_from_regex(pattern))["grammars"][0]
-        return self._other({"lark_grammar": grammar["lark_grammar"]})
+        try:
+            lark = regex_to_lark(pattern)
+        except GrammarError as error:
+            raise GrammarError(f"{path}.pattern, {error}") from error
+        return self._other({"lark_grammar": lark})
 
     def _grammar(self, value: _Json, path: str, _ends: Any, _depth: int) -> str:
         text = _text(value, "grammar", path)

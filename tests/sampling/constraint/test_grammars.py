@@ -232,6 +232,7 @@ def test_wrong_structural_tags_are_named(value, reason):
         ({**TRIGGERED, "triggers": ["g"]}, "starts with no trigger"),
         ({"type": "grammar", "grammar": "root ::= ("}, "format.grammar, line 1"),
         ({"type": "regex", "pattern": "("}, "unclosed group"),
+        ({"type": "regex", "pattern": "a\\"}, "format.pattern, it ends in a backslash"),
         (schema({"type": "zzz"}), "Invalid type: zzz"),
     ],
 )
@@ -259,6 +260,8 @@ def test_wrong_formats_are_named(content, reason):
         ("regex", "(", "unclosed group"),
         ("regex", "(?=a)b", "look-around"),
         ("regex", "a\0", "NUL character at position 1"),
+        ("regex", "a\\", "ends in a backslash"),
+        ("regex", r"\d\\" + "\\", "ends in a backslash"),
         ("regex", "", "blank"),
         ("regex", "\ud800", "lone surrogate"),
         ("choice", (), "it is empty"),
