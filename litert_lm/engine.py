@@ -37,6 +37,7 @@ from litert_lm.generate.kv_transfer import KVTransfers
 from litert_lm.generate.prefix_budget import default_prefix_bytes
 from litert_lm.generate.prefix_cache import PrefixCache
 from litert_lm.generate.request import GenerateRequest, Prompt
+from litert_lm.generate.request_runner import RequestRunner
 from litert_lm.generate.response import GenerateResponse, join
 from litert_lm.generate.scheduler import Scheduler
 from litert_lm.heap import trim_heap
@@ -342,15 +343,14 @@ class Engine(AbstractEngine):
         self._transfers = KVTransfers(
             self.model_hash, prefix_cache_bytes // _TRANSFER_SHARE
         )
-        self._requests = EngineRequests(
-            self.executor,
-            self.tokenizer,
-            self.config,
+        model = self.executor, self.tokenizer, self.config
+        runner = RequestRunner(
+            *model,
             limits=self.generate_limits,
             scheduler=self.scheduler,
-            prefix_cache=self.prefix_cache,
             transfers=self._transfers,
         )
+        self._requests = EngineRequests(runner, *model, self.prefix_cache)
 
     def _open(
         self, cache_dir: str | None, max_num_tokens: int | None, progress: Progress

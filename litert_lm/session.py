@@ -20,10 +20,10 @@ from litert_lm.generate.decoding import decode
 from litert_lm.generate.prefix_cache import PrefixCache
 from litert_lm.generate.prompt import PromptAssembler, Turn, Turns, checked_texts
 from litert_lm.generate.prompt_scores import score_continuation
-from litert_lm.generate.reply import ReplyAnswers, ReplyOptions
+from litert_lm.generate.reply import ReplyOptions
 from litert_lm.generate.request import GenerateRequest, Prompt
+from litert_lm.generate.request_runner import Place, PreparedRequest, RequestRunner
 from litert_lm.generate.response import GenerateResponse, join
-from litert_lm.generate.running import AdmittedRequest, Place, RequestRunner
 from litert_lm.generate.saved_session import load_session, save_session
 from litert_lm.generate.sequence import TokenSequence
 from litert_lm.generate.times import Times
@@ -128,11 +128,11 @@ class Session(AbstractSession):
         """
         is_cancelled = self._cancellation()
         request = GenerateRequest.from_options(prompt, options)
-        admitted = self._runner.admit(request, self._answers)
+        prepared = self._runner.prepare(request, self._answers)
         with self._exclusive():
             ids = self._assembler.request_ids(request, self._turn)
-            self._runner.check_prompt(admitted, ids, len(self._sequence.token_ids))
-        return ChunkIterator(self._stream(admitted, is_cancelled), self.cancel_process)
+            self._runner.check_prompt(prepared, ids, len(self._sequence.token_ids))
+        return ChunkIterator(self._stream(prepared, is_cancelled), self.cancel_process)
 
     def reply_stream(
         self, token_ids: Sequence[int], options: ReplyOptions
@@ -146,26 +146,26 @@ class Session(AbstractSession):
             SessionStateError: closed, or busy elsewhere.
         """
         is_cancelled = self._cancellation()
-        request = options.request(token_ids, self._num_free - len(token_ids))
-        admitted = self._runner.admit(request, self._answers)
+        request = options.request(token_ids, self._sequence.num_free - len(token_ids))
+        prepared = self._runner.prepare(request, self._answers)
         with self._exclusive():
             num_used = len(self._sequence.token_ids)
-            self._runner.check_prompt(admitted, token_ids, num_used)
-        admitted = replace(admitted, answers=ReplyAnswers(self._answers, options))
-        return ChunkIterator(self._stream(admitted, is_cancelled), self.cancel_process)
+            self._runner.check_prompt(prepared, token_ids, num_used)
+        prepared = replace(prepared, reply=options)
+        return ChunkIterator(self._stream(prepared, is_cancelled), self.cancel_process)
 
     def _stream(
-        self, admitted: AdmittedRequest, is_cancelled: Callable[[], bool]
+        self, prepared: PreparedRequest, is_cancelled: Callable[[], bool]
     ) -> Generator[GenerateResponse, None, None]:
         with self._exclusive():
-            ids = self._assembler.request_ids(admitted.request, self._turn)
+            ids = self._assembler.request_ids(prepared.request, self._turn)
             place = Place(
                 sequence=self._sequence,
                 is_cancelled=is_cancelled,
                 times=self._times,
                 progress=self.prefill_progress,
             )
-            with closing(self._runner.run(admitted, ids, place)) as chunks:
+            with closing(self._runner.run(prepared, ids, place)) as chunks:
                 first = next(chunks)
                 if not first.outputs:  # the prompt was read
                     self._turn = Turn.DECODED
@@ -220,7 +220,7 @@ class Session(AbstractSession):
             except CancelledError:
                 return
             self._turn = Turn.DECODED
-            decoding = self._answers.plain(self._num_free)
+            decoding = self._answers.plain(self._sequence.num_free)
             outputs = decode(self._sequence, decoding, is_cancelled)
             for output in self._times.decode(outputs):
                 yield Responses(texts=[output.text], scores=[0.0])
@@ -370,11 +370,6 @@ class Session(AbstractSession):
     @_turn.setter
     def _turn(self, turn: Turn) -> None:
         self._turns.begin(turn, len(self._sequence.token_ids))
-
-    @property
-    def _num_free(self) -> int:
-        """Tokens that the context has left."""
-        return self._executor.context_length - len(self._sequence.token_ids)
 
     def _check_room(self, num_tokens: int) -> None:
         self._runner.check_room(num_tokens, len(self._sequence.token_ids))

@@ -118,6 +118,11 @@ class ModelConfig:
     min_runtime_version: str | None = None
     tool_syntax: ToolSyntax = field(default_factory=ToolSyntax)
 
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Ids that end generation by themselves."""
+        return tuple(ids[0] for ids in self.stop_sequences if len(ids) == 1)
+
 
 def resolve(
     metadata: LlmMetadata, codec: TextCodec, what: str = "LlmMetadata"

@@ -203,12 +203,11 @@ class Answers:
         self, request: GenerateRequest, context_ids: Sequence[int] = ()
     ) -> LogitsPipeline:
         """The changes to logits that a request asks for."""
-        alone = {ids[0] for ids in self._config.stop_sequences if len(ids) == 1}
         return make_processors(
             vocab_size=self._vocab_size,
             suppressed_ids=self._config.suppressed_ids,
             allowed_ids=request.allowed_token_ids,
-            stop_ids=alone.union(request.stop_token_ids),
+            stop_ids=(*self._config.stop_ids, *request.stop_token_ids),
             min_new_tokens=request.min_new_tokens or 0,
             bias=dict(request.logit_bias),
             penalties=_penalties(request, context_ids),

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from litert_lm.generate.response import FinishInfo, FinishReason, SequenceOutput
-from litert_lm.generate.sequence import TokenSequence
+from litert_lm.generate.sequence import TokenSequence, prepare_steps
 from litert_lm.generate.stream import OutputText
 from litert_lm.generate.token_scores import TokenScore, TokenScorer
 from litert_lm.sampling.processors import LogitsPipeline
 from litert_lm.sampling.sampler import Sampler
 from litert_lm.sampling.selection import Logits
 
-__all__ = ["Constraint", "Decoding", "decode"]
+__all__ = ["Constraint", "Decoding", "decode", "decode_all"]
 
 
 class Constraint(Protocol):
@@ -89,6 +89,40 @@ def decode(
         yield _output(decoding, token_id, text, score, finish)
         if finish is not None:
             return
+
+
+def decode_all(
+    sequence: TokenSequence,
+    decodings: Sequence[Decoding],
+    is_cancelled: Callable[[], bool],
+) -> Iterator[SequenceOutput]:
+    """Chunks of all answers, a token of each in turn.
+
+    One answer goes on in `sequence`; several go on in forks of it.
+    """
+    if len(decodings) == 1:
+        return decode(sequence, decodings[0], is_cancelled)
+    return _decode_by_turns(sequence, decodings, is_cancelled)
+
+
+def _decode_by_turns(
+    sequence: TokenSequence,
+    decodings: Sequence[Decoding],
+    is_cancelled: Callable[[], bool],
+) -> Iterator[SequenceOutput]:
+    forks = [sequence.fork() for _ in decodings]
+    running = [
+        (fork, decode(fork, decoding, is_cancelled))
+        for fork, decoding in zip(forks, decodings, strict=True)
+    ]
+    while running:
+        if not is_cancelled():
+            prepare_steps([fork for fork, _ in running])
+        for answer in tuple(running):
+            output = next(answer[1])
+            if output.finish_info is not None:
+                running.remove(answer)
+            yield output
 
 
 _Steps = Callable[[list[int]], tuple[int, Logits | None]]

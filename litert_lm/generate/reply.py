@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from litert_lm.generate.answers import Answers
-from litert_lm.generate.decoding import Constraint, Decoding
+from litert_lm.generate.decoding import Decoding
 from litert_lm.generate.request import GenerateRequest
 from litert_lm.sampling.processors import LogitsProcessor
 
-__all__ = ["ReplyAnswers", "ReplyOptions"]
+__all__ = ["ReplyOptions"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,35 +32,19 @@ class ReplyOptions:
         fields["max_new_tokens"] = self.max_output_tokens or max(1, num_free)
         return GenerateRequest.from_options(prompt_ids, fields)
 
+    def decoding(self, decoding: Decoding, plain: Decoding) -> Decoding:
+        """How the reply is generated.
 
-class ReplyAnswers(Answers):
-    """A session's answers as a conversation needs them.
+        Special tokens are text, because channels and tool calls are written with them,
+        and one random sequence goes on from reply to reply.
 
-    Special tokens are text, because channels and tool calls are written with them, and
-    one random sequence goes on from reply to reply.
-    """
-
-    def __init__(self, answers: Answers, options: ReplyOptions) -> None:
-        vars(self).update(vars(answers))
-        self._answers = answers  # whose random sequence goes on
-        self._options = options
-
-    def of_request(
-        self,
-        request: GenerateRequest,
-        context_ids: Sequence[int],
-        num_free: int,
-        constraint: Constraint | None = None,
-    ) -> list[Decoding]:
-        """The decoding of the reply."""
-        plain = self._answers.plain(num_free)
-        decodings = self._answers.of_request(request, context_ids, num_free, constraint)
-        return [
-            replace(
-                decoding,
-                sampler=plain.sampler,
-                output=plain.output,
-                processors=decoding.processors.followed_by(self._options.processors),
-            )
-            for decoding in decodings
-        ]
+        Args:
+            decoding: of the request.
+            plain: of a session's answer to what was prefilled.
+        """
+        return replace(
+            decoding,
+            sampler=plain.sampler,
+            output=plain.output,
+            processors=decoding.processors.followed_by(self.processors),
+        )

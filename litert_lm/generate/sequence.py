@@ -48,6 +48,11 @@ class TokenSequence:
         finalizer.atexit = False
 
     @property
+    def num_free(self) -> int:
+        """Tokens that the context has left."""
+        return self._executor.context_length - len(self.token_ids)
+
+    @property
     def cache(self) -> KVCache:
         """Where the entries are, until the next call."""
         return self._cache

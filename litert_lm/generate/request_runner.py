@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from litert_lm.errors import (
 )
 from litert_lm.executor.executor import Executor
 from litert_lm.generate.answers import Answers
-from litert_lm.generate.decoding import Constraint, Decoding, decode
+from litert_lm.generate.decoding import Constraint, Decoding, decode_all
 from litert_lm.generate.kv_transfer import (
     KVTransfer,
     KVTransfers,
@@ -28,6 +28,7 @@ from litert_lm.generate.kv_transfer import (
 )
 from litert_lm.generate.prefix_cache import PrefixUse
 from litert_lm.generate.prompt_scores import score_prompt
+from litert_lm.generate.reply import ReplyOptions
 from litert_lm.generate.request import GenerateRequest
 from litert_lm.generate.request_checks import (
     check_against_model,
@@ -41,7 +42,7 @@ from litert_lm.generate.response import (
     SequenceOutput,
 )
 from litert_lm.generate.scheduler import Scheduler
-from litert_lm.generate.sequence import TokenSequence, prepare_steps
+from litert_lm.generate.sequence import TokenSequence
 from litert_lm.generate.times import Times
 from litert_lm.generate.token_scores import TokenScore, TokenScorer
 from litert_lm.sampling.selection import checked_peak
@@ -50,17 +51,37 @@ from litert_lm.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from litert_lm.sampling.constraint.compiler import ConstraintCompiler
 
-__all__ = ["AdmittedRequest", "Place", "RequestRunner"]
+__all__ = ["Place", "PreparedRequest", "RequestRunner"]
 
 
 @dataclass(frozen=True)
-class AdmittedRequest:
-    """A request that is sound for the model, its structured output compiled."""
+class PreparedRequest:
+    """A request that is sound for the model.
+
+    Attributes:
+        request: as given.
+        answers: how its answers are generated.
+        constraint: its structured output, compiled.
+        transfer: what it imports and exports.
+        reply: set where the answer is a conversation's reply.
+    """
 
     request: GenerateRequest
     answers: Answers
     constraint: Constraint | None
     transfer: KVTransfer
+    reply: ReplyOptions | None = None
+
+    def decodings(self, sequence: TokenSequence) -> list[Decoding]:
+        """How each answer behind a sequence is generated."""
+        num_free = sequence.num_free
+        decodings = self.answers.of_request(
+            self.request, sequence.token_ids, num_free, self.constraint
+        )
+        if self.reply is None:
+            return decodings
+        plain = self.answers.plain(num_free)
+        return [self.reply.decoding(each, plain) for each in decodings]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +102,7 @@ class Place:
 
 
 class RequestRunner:
-    """Admits and runs the requests to one model, for all sessions of an engine.
+    """Prepares and runs the requests to one model, for all sessions of an engine.
 
     Args:
         executor: of the model.
@@ -108,7 +129,7 @@ class RequestRunner:
         self._tokenizer = tokenizer
         self._config = config
 
-    def admit(self, request: GenerateRequest, answers: Answers) -> AdmittedRequest:
+    def prepare(self, request: GenerateRequest, answers: Answers) -> PreparedRequest:
         """Check what does not depend on the prompt's length, and compile.
 
         Raises:
@@ -125,10 +146,10 @@ class RequestRunner:
         if request.constraint is not None:
             constraint = self._constraints.compile(request.constraint)
         transfer = read_kv_transfer(request.kv_transfer_params)
-        return AdmittedRequest(request, answers, constraint, transfer)
+        return PreparedRequest(request, answers, constraint, transfer)
 
     def check_prompt(
-        self, admitted: AdmittedRequest, ids: Sequence[int], num_used: int
+        self, prepared: PreparedRequest, ids: Sequence[int], num_used: int
     ) -> None:
         """Check a prompt that shall follow `num_used` tokens of a context.
 
@@ -139,12 +160,12 @@ class RequestRunner:
             SavedStateError: it imports a KV state of another model.
         """
         self.check_room(len(ids), num_used)
-        self._transfers.check(admitted.transfer, ids, num_used)
-        request = admitted.request
+        self._transfers.check(prepared.transfer, ids, num_used)
+        request = prepared.request
         num_free = self._executor.context_length - num_used - len(ids)
-        limit = admitted.answers.limit(request, num_free)
+        limit = prepared.answers.limit(request, num_free)
         check_candidates_fit(request, len(ids), limit, self._executor.vocab_size)
-        self._check_first_step(admitted)
+        self._check_first_step(prepared)
 
     def check_room(self, num_tokens: int, num_used: int) -> None:
         """Raise unless the tokens and one of an answer fit behind `num_used`."""
@@ -162,28 +183,23 @@ class RequestRunner:
             )
 
     def run(
-        self, admitted: AdmittedRequest, ids: Sequence[int], place: Place
+        self, prepared: PreparedRequest, ids: Sequence[int], place: Place
     ) -> Generator[GenerateResponse, None, None]:
         """Chunks: first the prompt's info, then one per token and answer.
 
         One answer goes on in the place's sequence; several have sequences of their own,
         and the place's ends with the prompt. A cancelled request ends with ABORTED.
         """
-        request, sequence = admitted.request, place.sequence
+        request, sequence = prepared.request, place.sequence
         self.check_room(len(ids), len(sequence.token_ids))
         try:
             with self.scheduler.admit(
                 request.priority, is_cancelled=place.is_cancelled
             ):
-                yield GenerateResponse(prompt_info=self._prefill(admitted, ids, place))
-                exported = sequence.state() if admitted.transfer.is_export else None
-                decodings = admitted.answers.of_request(
-                    request,
-                    sequence.token_ids,
-                    self._executor.context_length - len(sequence.token_ids),
-                    admitted.constraint,
-                )
-                outputs = _decode_all(sequence, decodings, place.is_cancelled)
+                yield GenerateResponse(prompt_info=self._prefill(prepared, ids, place))
+                exported = sequence.state() if prepared.transfer.is_export else None
+                decodings = prepared.decodings(sequence)
+                outputs = decode_all(sequence, decodings, place.is_cancelled)
                 if exported is not None:
                     outputs = self._transfers.exporting(outputs, exported)
                 for output in place.times.decode(outputs):
@@ -192,46 +208,35 @@ class RequestRunner:
             yield _aborted(request, ids)
 
     def _prefill(
-        self, admitted: AdmittedRequest, ids: Sequence[int], place: Place
+        self, prepared: PreparedRequest, ids: Sequence[int], place: Place
     ) -> PromptInfo:
-        request = admitted.request
+        request = prepared.request
         with place.times.prefill(len(ids)):
-            if not request.prompt_logprobs:
-                num_known = self._transfers.restore(
-                    admitted.transfer, place.sequence, ids
-                )
-                if num_known:
-                    return _prompt_info(ids, num_cached=num_known)
-                num_cached = place.sequence.extend(
-                    ids,
-                    reuse=PrefixUse(
-                        salt=request.cache_salt,
-                        is_bypassed=request.bypass_prefix_cache,
-                    ),
-                    is_cancelled=place.is_cancelled,
-                    progress=place.progress,
-                )
-                return _prompt_info(ids, num_cached=num_cached)
-            scores = score_prompt(
-                place.sequence,
+            if request.prompt_logprobs:
+                return _scored_prompt(request, ids, place)
+            num_known = self._transfers.restore(prepared.transfer, place.sequence, ids)
+            num_known = num_known or place.sequence.extend(
                 ids,
-                TokenScorer(request.prompt_candidates),
+                reuse=PrefixUse(
+                    salt=request.cache_salt, is_bypassed=request.bypass_prefix_cache
+                ),
                 is_cancelled=place.is_cancelled,
                 progress=place.progress,
             )
-            return _prompt_info(ids, scores)
+            return _prompt_info(ids, num_cached=num_known)
 
     @cached_property
     def _constraints(self) -> ConstraintCompiler:
         from litert_lm.sampling.constraint.compiler import ConstraintCompiler
 
-        alone = [ids[0] for ids in self._config.stop_sequences if len(ids) == 1]
-        return ConstraintCompiler(self._tokenizer, self._executor.vocab_size, alone)
+        return ConstraintCompiler(
+            self._tokenizer, self._executor.vocab_size, self._config.stop_ids
+        )
 
-    def _check_first_step(self, admitted: AdmittedRequest) -> None:
+    def _check_first_step(self, prepared: PreparedRequest) -> None:
         """Raise when no token can be the first, whatever the model says."""
-        request, constraint = admitted.request, admitted.constraint
-        processors = admitted.answers.processors(request)
+        request, constraint = prepared.request, prepared.constraint
+        processors = prepared.answers.processors(request)
         if constraint is None and not processors:
             return
         logits = np.zeros(self._executor.vocab_size, np.float32)
@@ -244,6 +249,19 @@ class RequestRunner:
                 f"{_maskers(request)} leave no token that the answer could begin with; "
                 "loosen one of them."
             ) from error
+
+
+def _scored_prompt(
+    request: GenerateRequest, ids: Sequence[int], place: Place
+) -> PromptInfo:
+    scores = score_prompt(
+        place.sequence,
+        ids,
+        TokenScorer(request.prompt_candidates),
+        is_cancelled=place.is_cancelled,
+        progress=place.progress,
+    )
+    return _prompt_info(ids, scores)
 
 
 def _maskers(request: GenerateRequest) -> str:
@@ -277,34 +295,3 @@ def _aborted(request: GenerateRequest, ids: Sequence[int]) -> GenerateResponse:
         for index in range(request.num_sequences)
     ]
     return GenerateResponse(prompt_info=_prompt_info(ids), outputs=tuple(outputs))
-
-
-def _decode_all(
-    sequence: TokenSequence,
-    decodings: Sequence[Decoding],
-    is_cancelled: Callable[[], bool],
-) -> Iterator[SequenceOutput]:
-    """Chunks of all answers, a token of each in turn."""
-    if len(decodings) == 1:
-        return decode(sequence, decodings[0], is_cancelled)
-    return _decode_by_turns(sequence, decodings, is_cancelled)
-
-
-def _decode_by_turns(
-    sequence: TokenSequence,
-    decodings: Sequence[Decoding],
-    is_cancelled: Callable[[], bool],
-) -> Iterator[SequenceOutput]:
-    forks = [sequence.fork() for _ in decodings]
-    running = [
-        (fork, decode(fork, decoding, is_cancelled))
-        for fork, decoding in zip(forks, decodings, strict=True)
-    ]
-    while running:
-        if not is_cancelled():
-            prepare_steps([fork for fork, _ in running])
-        for answer in tuple(running):
-            output = next(answer[1])
-            if output.finish_info is not None:
-                running.remove(answer)
-            yield output
