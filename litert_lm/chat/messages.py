@@ -5,13 +5,23 @@ A message is a dict in the JSON shape, and its attributes are views of that dict
 
 from __future__ import annotations
 
-import abc
-import base64
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
+from litert_lm.chat.attribute_views import DictWithViews
+from litert_lm.chat.contents import (
+    AudioBytes,
+    AudioFile,
+    Content,
+    Contents,
+    ImageBytes,
+    ImageFile,
+    Text,
+    ToolResponse,
+    contents_from,
+    contents_json,
+)
 from litert_lm.chat.tool_call import ToolCall
 from litert_lm.errors import InvalidArgumentError, shown
 
@@ -44,129 +54,7 @@ class Role(enum.Enum):
         return cls.MODEL if value == "model" else None
 
 
-class Content(abc.ABC):
-    """One part of a message: ``Content.Text("hi")`` and so on."""
-
-    Text: ClassVar[type[Text]]
-    ImageBytes: ClassVar[type[ImageBytes]]
-    ImageFile: ClassVar[type[ImageFile]]
-    AudioBytes: ClassVar[type[AudioBytes]]
-    AudioFile: ClassVar[type[AudioFile]]
-    ToolResponse: ClassVar[type[ToolResponse]]
-
-    @abc.abstractmethod
-    def to_json(self) -> dict[str, Any]:
-        """The part in the JSON shape."""
-
-
-@dataclass
-class Text(Content):
-    """Text."""
-
-    text: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "text", "text": self.text}
-
-
-@dataclass
-class _Bytes(Content):
-    bytes: bytes
-    _kind: ClassVar[str]
-
-    def to_json(self) -> dict[str, Any]:
-        blob = base64.b64encode(self.bytes).decode()
-        return {"type": self._kind, "blob": blob}
-
-
-@dataclass
-class _File(Content):
-    absolute_path: str
-    _kind: ClassVar[str]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": self._kind, "path": self.absolute_path}
-
-
-class ImageBytes(_Bytes):
-    """An encoded image; no model that this package runs sees images yet."""
-
-    _kind = "image"
-
-
-class AudioBytes(_Bytes):
-    """Encoded sound; no model that this package runs hears yet."""
-
-    _kind = "audio"
-
-
-class ImageFile(_File):
-    """An image file; no model that this package runs sees images yet."""
-
-    _kind = "image"
-
-
-class AudioFile(_File):
-    """A sound file; no model that this package runs hears yet."""
-
-    _kind = "audio"
-
-
-@dataclass
-class ToolResponse(Content):
-    """What a tool gave back."""
-
-    name: str
-    response: Any
-
-    def to_json(self) -> dict[str, Any]:
-        return {"type": "tool_response", "name": self.name, "response": self.response}
-
-
-Content.Text = Text
-Content.ImageBytes = ImageBytes
-Content.ImageFile = ImageFile
-Content.AudioBytes = AudioBytes
-Content.AudioFile = AudioFile
-Content.ToolResponse = ToolResponse
-
-
-class Contents(list[Content]):
-    """The parts of a message."""
-
-    def __init__(self, contents: Sequence[Content] = ()) -> None:
-        super().__init__(contents)
-
-    @property
-    def contents(self) -> list[Content]:
-        """The parts as a plain list."""
-        return list(self)
-
-    @classmethod
-    def of(cls, *args: str | Content | Sequence[Content]) -> Contents:
-        """Parts from texts and parts; or all of them in one list."""
-        parts = list(args)
-        if len(args) == 1 and isinstance(args[0], list | tuple):
-            parts = list(args[0])
-        return cls([_part(part) for part in parts])
-
-    @classmethod
-    def empty(cls) -> Contents:
-        """No parts."""
-        return cls()
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """The parts in the JSON shape."""
-        return [_part(part).to_json() for part in self]
-
-    def __str__(self) -> str:
-        return "".join(part.text for part in self if isinstance(part, Text))
-
-    def __repr__(self) -> str:
-        return f"Contents({super().__repr__()})"
-
-
-class Message(dict[str, Any]):
+class Message(DictWithViews):
     """What one side said: ``Message.user("hi")``, ``Message.system("Be brief.")``.
 
     Args:
@@ -247,47 +135,37 @@ class Message(dict[str, Any]):
 
     @property
     def contents(self) -> Contents:
-        """The parts; of a kind that is unknown here only in the dict."""
-        content = self.get("content")
-        if isinstance(content, str):
-            return Contents([Text(content)])
-        parts = content if isinstance(content, list | tuple) else ()
-        made = (_from_json(part) for part in parts)
-        return Contents([part for part in made if part is not None])
+        """The parts; what changes in them changes the message."""
+        parts: Contents = self.view("content", contents_from, contents_json)
+        return parts
 
     @contents.setter
     def contents(self, contents: Contents | str | Sequence[Content]) -> None:
         if isinstance(contents, str):
             contents = Contents.of(contents)
-        self._set("content", Contents.of(list(contents)).to_json())
+        if not isinstance(contents, Contents):
+            contents = Contents.of(list(contents))
+        self.set_view("content", contents, contents_json)
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The tools that the model calls."""
-        calls = self.get("tool_calls")
-        stored = calls if isinstance(calls, list | tuple) else ()
-        return [_call(call) for call in stored if isinstance(call, Mapping)]
+        """The tools that the model calls; what changes here changes the message."""
+        calls: list[ToolCall] = self.view("tool_calls", _calls_from, _calls_json)
+        return calls
 
     @tool_calls.setter
     def tool_calls(self, calls: Sequence[ToolCall]) -> None:
-        self._set("tool_calls", [call.to_json() for call in calls])
+        self.set_view("tool_calls", list(calls), _calls_json)
 
     @property
     def channels(self) -> dict[str, str]:
-        """What was said beside the answer, by channel."""
-        channels = self.get("channels")
-        return dict(channels) if isinstance(channels, Mapping) else {}
+        """What was said beside the answer, by channel; may be changed in place."""
+        channels: dict[str, str] = self.view("channels", _channels_from, dict)
+        return channels
 
     @channels.setter
     def channels(self, channels: Mapping[str, str]) -> None:
-        self._set("channels", dict(channels))
-
-    def _set(self, key: str, value: list[Any] | dict[str, Any]) -> None:
-        """Store a value; an empty one is no key at all."""
-        if value:
-            self[key] = value
-        else:
-            self.pop(key, None)
+        self.set_view("channels", dict(channels), dict)
 
     def __str__(self) -> str:
         return str(self.contents)
@@ -324,31 +202,17 @@ def message_json(message: object) -> dict[str, Any]:
     )
 
 
-def _part(part: object) -> Content:
-    if isinstance(part, str):
-        return Text(part)
-    if isinstance(part, Content):
-        return part
-    made = _from_json(part)
-    if made is None:
-        raise InvalidArgumentError(
-            f"A part of a message must be text or a Content, got {shown(part)}."
-        )
-    return made
+def _calls_from(calls: object) -> list[ToolCall]:
+    stored = calls if isinstance(calls, list | tuple) else ()
+    return [_call(call) for call in stored if isinstance(call, Mapping)]
 
 
-def _from_json(part: object) -> Content | None:
-    """The part that a dict describes, or None."""
-    if not isinstance(part, Mapping):
-        return Text(part) if isinstance(part, str) else None
-    kind = part.get("type")
-    if kind == "text" and isinstance(part.get("text"), str):
-        return Text(part["text"])
-    if kind == "tool_response" and "response" in part:
-        return ToolResponse(str(part.get("name", "")), part["response"])
-    if kind in ("image", "audio") and isinstance(part.get("path"), str):
-        return (ImageFile if kind == "image" else AudioFile)(part["path"])
-    return None
+def _calls_json(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    return [call.to_json() for call in calls]
+
+
+def _channels_from(channels: object) -> dict[str, str]:
+    return dict(channels) if isinstance(channels, Mapping) else {}
 
 
 def _call(call: Mapping[str, Any]) -> ToolCall:

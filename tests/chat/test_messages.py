@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import pickle
+
 import pytest
 
 from litert_lm import Content, Contents, Message, Role, ToolCall
@@ -44,6 +48,58 @@ def test_unknown_keys_and_parts_survive():
     message = Message.from_json(data)
     assert message.to_json() == data
     assert str(message) == "hi"
+
+
+def test_parts_that_are_added_are_said():
+    message = Message.user("a")
+    message.contents.append(Content.Text("b"))
+    message.contents += Contents.of("c")
+    assert message_json(message)["content"] == Contents.of("a", "b", "c").to_json()
+    assert message.contents is message.contents
+
+
+def test_a_part_may_be_changed_in_place():
+    part = {"type": "tool_response", "name": "f", "response": {"x": 1}, "id": "7"}
+    message = Message.from_json({"role": "tool", "content": [part]})
+    message.contents[0].response["x"] = 2
+    message.contents[0].name = "g"
+    assert message["content"] == [part | {"name": "g", "response": {"x": 2}}]
+    message.contents.clear()
+    assert message == {"role": "tool"}
+
+
+def test_calls_and_channels_may_be_changed_in_place():
+    message = Message.model("hi")
+    message.tool_calls.append(ToolCall("f", {}))
+    message.tool_calls[0].arguments["x"] = 1
+    message.channels["thought"] = "t"
+    said = json.loads(json.dumps(message))
+    assert said["tool_calls"][0]["function"] == {"name": "f", "arguments": {"x": 1}}
+    assert (said["channels"], said) == ({"thought": "t"}, {**message})
+
+
+def test_parts_of_unknown_kinds_stay_among_others():
+    part = {"type": "smell", "value": 3}
+    message = Message.from_json({"role": "user", "content": [part, TEXT]})
+    message.contents[1].text = "ho"
+    assert message["content"] == [part, {"type": "text", "text": "ho"}]
+
+
+def test_an_entry_that_is_set_replaces_its_object():
+    message = Message.user("a")
+    message.contents.append(Content.Text("b"))
+    message["content"] = "c"
+    assert (str(message.contents), message["content"]) == ("c", "c")
+
+
+@pytest.mark.parametrize(
+    "made", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
+)
+def test_a_copy_has_parts_of_its_own(made):
+    message = Message.user("a")
+    other = made(message)
+    other.contents.append(Content.Text("b"))
+    assert (str(message), str(other)) == ("a", "ab")
 
 
 def test_model_is_another_word_for_assistant():
