@@ -23,7 +23,8 @@ _LEVELS = {
 def set_min_log_severity(severity: LogSeverity) -> None:
     """Let the logger ``litert_lm`` pass records of this severity and above.
 
-    Notes of LiteRT itself are dropped always, and its errors become exceptions.
+    From INFO on down LiteRT's own notes go to standard error, too; else they are
+    dropped. Its errors become exceptions whatever is set.
 
     Raises:
         InvalidArgumentError: no LogSeverity.

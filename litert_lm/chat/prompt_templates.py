@@ -101,6 +101,25 @@ _GEMMA3N = (
 """
 )
 
+# Gemma 3 knows no tools. What they said in a history is printed as Gemma 3n has it.
+_GEMMA3_AND_RESULTS = (
+    """\
+{%- set state = namespace(has_tools=false) -%}
+{%- for message in messages if message.role == "tool" or message.tool_calls -%}
+{%- set state.has_tools = true -%}
+{%- endfor -%}
+{%- if state.has_tools -%}
+"""
+    + _GEMMA3N
+    + """\
+{%- else -%}
+"""
+    + _GEMMA3
+    + """\
+{%- endif -%}
+"""
+)
+
 _FUNCTION_GEMMA = (
     _TEXT
     + """\
@@ -172,7 +191,11 @@ _FUNCTION_GEMMA = (
 """
 )
 
-_FIXED = {"gemma3": _GEMMA3, "gemma3n": _GEMMA3N, "function_gemma": _FUNCTION_GEMMA}
+_FIXED = {
+    "gemma3": _GEMMA3_AND_RESULTS,
+    "gemma3n": _GEMMA3N,
+    "function_gemma": _FUNCTION_GEMMA,
+}
 
 
 def chat_template(

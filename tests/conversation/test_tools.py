@@ -18,6 +18,11 @@ TEMPLATE = (
     "{% endfor %}<eot>{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
+GEMMA_3 = {
+    "jinja_prompt_template": None,
+    "prompt_templates": None,
+    "llm_model_type": {"gemma3": {}},
+}
 PAD = "." * (len("<assistant>") + 1)
 QWEN = {"jinja_prompt_template": TEMPLATE, "llm_model_type": {"qwen3": {}}}
 
@@ -216,3 +221,18 @@ def test_results_are_parts_for_templates_that_look_for_them(open_chat):
     message = Message.from_json({"role": "tool", "content": parts})
     assert chat.render_message_to_string(message) == "f=r"
     assert chat.render_message_to_string(Contents.of("x")) == "x"
+
+
+def test_gemma_3_takes_a_history_with_results_of_tools(open_chat):
+    call = {"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}
+    result = {"type": "tool_response", "name": "f", "response": {"y": 2}}
+    said = [
+        {"role": "user", "content": "1"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "content": [result]},
+        {"role": "assistant", "content": "hi"},
+    ]
+    chat = open_chat(None, GEMMA_3, messages=said)
+    shown = chat.render_message_to_string("2")
+    assert "```tool_code\nf(x=1)\n```" in shown
+    assert '```tool_outputs\n{"y": 2}\n```' in shown

@@ -1,12 +1,14 @@
 """Keeps TFLite's notes off standard error.
 
 The delegate announces itself on every compilation, below any log level that LiteRT lets
-one set. What else is written meanwhile is passed on.
+one set. What else is written meanwhile is passed on, and notes as well where somebody
+set the logger ``litert_lm`` to INFO or below.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import tempfile
@@ -25,7 +27,7 @@ _lock = threading.Lock()
 @contextmanager
 def quiet_stderr() -> Iterator[None]:
     """Drop the notes among what is written to file descriptor 2."""
-    if sys.__stderr__ is None:
+    if sys.__stderr__ is None or _are_notes_wanted():
         # Closed when Python started: what has the number now is another file.
         yield
         return
@@ -44,6 +46,10 @@ def quiet_stderr() -> Iterator[None]:
             os.dup2(saved, _STDERR)
             with contextlib.suppress(OSError):  # nobody can read them
                 _pass_on(caught.fileno())
+
+
+def _are_notes_wanted() -> bool:
+    return 0 < logging.getLogger("litert_lm").level <= logging.INFO
 
 
 def _pass_on(caught: int) -> None:
