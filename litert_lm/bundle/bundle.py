@@ -12,7 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from litert_lm.bundle.copies import Copies, file_identity
+from litert_lm.bundle.copies import Copies
+from litert_lm.bundle.identity import file_identity
 from litert_lm.bundle.inflate import MAX_TOKENIZER, inflate
 from litert_lm.bundle.sections import MAIN_MODEL, Section, SectionType, Value
 from litert_lm.errors import InvalidArgumentError, ModelFileError, SessionStateError

@@ -8,24 +8,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from litert_lm.bundle.identity import Identity, identity_of
 from litert_lm.errors import StorageError
 
-__all__ = ["Copies", "Identity", "file_identity", "identity_of"]
-
-Identity = tuple[int, int, int, int]
-
-
-def file_identity(path: Path) -> Identity | None:
-    """What tells whether a path still leads to the same content; None if to nothing."""
-    try:
-        return identity_of(os.stat(path))
-    except OSError:
-        return None
-
-
-def identity_of(status: os.stat_result) -> Identity:
-    """The same of an open file."""
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+__all__ = ["Copies"]
 
 
 @dataclass(frozen=True)

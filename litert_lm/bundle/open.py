@@ -9,7 +9,7 @@ from pathlib import Path
 
 from litert_lm.bundle import litertlm, task
 from litert_lm.bundle.bundle import Bundle
-from litert_lm.bundle.copies import Identity, identity_of
+from litert_lm.bundle.identity import Identity, identity_of
 from litert_lm.errors import (
     InvalidArgumentError,
     ModelFileError,

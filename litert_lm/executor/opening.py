@@ -119,11 +119,7 @@ def open_executor(
     num_threads = options.num_threads or facts.fastest_threads
     compiler = ModelCompiler(
         sections,
-        CompileOptions(
-            accelerator=options.accelerator,
-            num_threads=num_threads,
-            accelerator_toml=_GPU_OPTIONS if options.accelerator == "gpu" else "",
-        ),
+        _compile_options(options.accelerator, num_threads),
         {kind: cache.weight_cache(content, kind) for kind in sections},
         compile_groups(layout),
         uses_huge_pages=options.huge_pages,
@@ -140,6 +136,14 @@ def open_executor(
         is_resizable=facts.is_resizable or bool(patches),
         context_length=context_length(layout, options),
         batch_keys=() if patches else facts.batch_keys,
+    )
+
+
+def _compile_options(accelerator: str, num_threads: int) -> CompileOptions:
+    return CompileOptions(
+        accelerator=accelerator,
+        num_threads=num_threads,
+        accelerator_toml=_GPU_OPTIONS if accelerator == "gpu" else "",
     )
 
 

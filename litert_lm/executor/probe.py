@@ -79,19 +79,14 @@ def examine(
         report(facts)
     progress(STAGE, 0.4)
     facts = _shortened(bundle, models, options, facts, reference, fresh)
-    costs = {}
     if options.accelerator == "cpu" and facts.is_resizable:
         layout = layout_of(bundle, models, facts)
         facts = replace(facts, batch_keys=updates_in_place(models[MAIN], layout))
     for done, count in enumerate(counts):
         progress(STAGE, 0.6 + 0.4 * done / len(counts))
-        costs[count] = _costs(fresh(facts, count))
-        if facts.batch_keys:
-            found = _batch_costs(fresh(facts, count))
-            costs[count] |= found
-            facts = replace(facts, batch_keys=tuple(found))
+        facts = _timed(facts, count, fresh)
     progress(STAGE, 1.0)
-    return replace(facts, costs=costs)
+    return facts
 
 
 def _check_masks(model: TfliteModel, layout: ModelLayout) -> None:
@@ -114,6 +109,16 @@ def _first_logits(
             f"{bundle.path} cannot be run on a CPU: {error} Use a bundle that was "
             "exported for CPUs."
         ) from error
+
+
+def _timed(facts: ModelFacts, num_threads: int, fresh: Fresh) -> ModelFacts:
+    """The facts with what calls cost with that many threads."""
+    costs = _costs(fresh(facts, num_threads))
+    if facts.batch_keys:
+        together = _batch_costs(fresh(facts, num_threads))
+        costs |= together
+        facts = replace(facts, batch_keys=tuple(together))
+    return replace(facts, costs={**facts.costs, num_threads: costs})
 
 
 def _costs(executor: Executor) -> dict[str, float]:

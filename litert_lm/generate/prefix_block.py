@@ -52,8 +52,10 @@ class Piece:
 
     @property
     def begin(self) -> int:
+        """Position of its first token."""
         return self.block.ends[self.start - 1] if self.start else self.block.first
 
     @property
     def end(self) -> int:
+        """Position behind its last token."""
         return self.block.ends[self.start + self.count - 1]

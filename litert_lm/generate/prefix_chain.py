@@ -78,8 +78,7 @@ class PrefixChain:
         )
         # Longer where other sequences had it grow: those are not the planned calls.
         if cache.length == plan.lengths[-1]:
-            counts = (chunk.num_tokens for chunk in plan.chunks)
-            ends = list(itertools.accumulate(counts, initial=start))
+            ends = _ends(plan, start)
             self._note(shared.lend(cache, [parent, *keys], ends), cache)
         self._key, self._salt = keys[-1], use.salt
         self._num_tokens = cache.num_tokens
@@ -141,6 +140,12 @@ def _keys(parent: bytes, plan: PrefillPlan, token_ids: Sequence[int]) -> list[by
         keys.append(key)
         done += chunk.num_tokens
     return keys
+
+
+def _ends(plan: PrefillPlan, start: int) -> list[int]:
+    """Number of tokens before the first call and behind each."""
+    counts = (chunk.num_tokens for chunk in plan.chunks)
+    return list(itertools.accumulate(counts, initial=start))
 
 
 def _digest(*parts: bytes) -> bytes:

@@ -61,15 +61,7 @@ def save_session_file(
             array = ids if part.state is None else stored(cache, part.state)
             yield bytes_of(np.ascontiguousarray(array))
 
-    metadata = {
-        "format": FORMAT,
-        "version": VERSION,
-        "model": model,
-        "num_stored": str(cache.num_tokens),
-        "cache_length": str(cache.length),
-        "cache_reserved": str(cache.reserved),
-        **texts,
-    }
+    metadata = {**_metadata(cache, model), **texts}
     tensors = placed(parts)
     digest = hashlib.sha256(canonical(metadata, tensors))
     for data in arrays():
@@ -81,6 +73,17 @@ def save_session_file(
         for data in arrays():
             file.write(data, position)
             position += len(data)
+
+
+def _metadata(cache: KVCache, model: str) -> dict[str, str]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": model,
+        "num_stored": str(cache.num_tokens),
+        "cache_length": str(cache.length),
+        "cache_reserved": str(cache.reserved),
+    }
 
 
 def load_session_file(

@@ -100,21 +100,8 @@ class StepReader:
             if link is not None:
                 links[tensor.name] = link
                 continue
-            feed = self._feed(_one_of(batch, tensor), length, signature)
-            repeats = batch if feed.shape != tensor.shape else 1
-            feed = replace(feed, shape=tensor.shape, batch=repeats)
-            if feed.role in MASKS:
-                check_mask(feed, length, self.state.mask_width(signature))
-            feeds.append(feed)
+            feeds.append(self._own_feed(tensor, batch, length, signature))
         outputs = self.state.state_outputs(kind, signature)
-        updates = self.updates[kind, signature.key]
-        in_place = {
-            state
-            for name, state in outputs.items()
-            if name in updates
-            and updates[name].in_place
-            and updates[name].source == state
-        }
         return Call(
             model=kind,
             key=signature.key,
@@ -122,7 +109,31 @@ class StepReader:
             links=links,
             states_in=states,
             states_out=outputs,
-            in_place=frozenset(in_place),
+            in_place=self._in_place(kind, signature, outputs),
+        )
+
+    def _own_feed(
+        self, tensor: Tensor, batch: int, length: int, signature: Signature
+    ) -> Feed:
+        """How the host fills an input, the same for each sequence of a batch."""
+        feed = self._feed(_one_of(batch, tensor), length, signature)
+        repeats = batch if feed.shape != tensor.shape else 1
+        feed = replace(feed, shape=tensor.shape, batch=repeats)
+        if feed.role in MASKS:
+            check_mask(feed, length, self.state.mask_width(signature))
+        return feed
+
+    def _in_place(
+        self, kind: str, signature: Signature, outputs: Mapping[str, str]
+    ) -> frozenset[str]:
+        """The states that a call may update where they are, of those it puts out."""
+        updates = self.updates[kind, signature.key]
+        return frozenset(
+            state
+            for name, state in outputs.items()
+            if name in updates
+            and updates[name].in_place
+            and updates[name].source == state
         )
 
     def _link(

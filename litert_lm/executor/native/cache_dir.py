@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from litert_lm.bundle.atomic import replacing
-from litert_lm.bundle.copies import Identity, file_identity
+from litert_lm.bundle.identity import Identity, file_identity
 from litert_lm.bundle.lock import file_lock
 from litert_lm.config import Progress, no_progress
 from litert_lm.errors import (

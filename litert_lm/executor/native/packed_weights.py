@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from litert_lm.bundle.copies import file_identity
+from litert_lm.bundle.identity import file_identity
 from litert_lm.executor.native.cache_dir import CacheDirectory
 
 __all__ = ["PackedWeights"]
