@@ -6,7 +6,7 @@ import copy
 import math
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
@@ -311,6 +311,12 @@ class Session(AbstractSession):
             StorageError: the file cannot be written.
             SessionStateError: closed, or busy elsewhere.
         """
+        self._save(path, dict)
+
+    def _save(
+        self, path: str | os.PathLike[str], texts: Callable[[], Mapping[str, str]]
+    ) -> None:
+        """`save`, with further texts, which are made while nothing changes."""
         with self._exclusive():
             save_session(
                 path,
@@ -319,14 +325,16 @@ class Session(AbstractSession):
                 self._model_hash,
                 self._turns,
                 self._answers,
+                texts(),
             )
 
-    def _load(self, path: str | os.PathLike[str]) -> None:
-        """Stand where a saved session stood; see `Engine.load_session`."""
+    def _load(self, path: str | os.PathLike[str]) -> Mapping[str, str]:
+        """Stand where a saved session stood; gives all texts of its file."""
         with self._exclusive():
-            self._turns = load_session(
+            self._turns, texts = load_session(
                 path, self._sequence, self._executor, self._model_hash, self._answers
             )
+        return texts
 
     def cancel_process(self) -> None:
         """Stop what the session is doing, from any thread; it stays usable.

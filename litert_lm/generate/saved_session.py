@@ -27,18 +27,20 @@ def save_session(
     model: str,
     turns: Turns,
     answers: Answers,
+    texts: Mapping[str, str],
 ) -> None:
     """Write a session into a safetensors file; see `session_file` for what it holds.
 
     The file also has the texts ``turns``, JSON of pairs of a number of tokens and what
-    began there, and, of sessions with a seed, ``random``, JSON of their random state.
+    began there, and, of sessions with a seed, ``random``, JSON of their random state;
+    and whatever else is in `texts`.
 
     Raises:
-        InvalidArgumentError: no path.
+        InvalidArgumentError: no path, or too long texts.
         StorageError: the file cannot be written.
     """
     marks = [[count, turn.name] for count, turn in turns.marks]
-    texts = {_TURNS: json.dumps(marks)}
+    texts = {**texts, _TURNS: json.dumps(marks)}
     random = answers.random_state()
     if random is not None:
         texts[_RANDOM] = json.dumps(random)
@@ -51,8 +53,8 @@ def load_session(
     executor: Executor,
     model: str,
     answers: Answers,
-) -> Turns:
-    """Have a sequence stand where a saved session stood; returns that one's turns.
+) -> tuple[Turns, Mapping[str, str]]:
+    """Have a sequence stand where a saved session stood; returns its turns and texts.
 
     A seeded random sequence goes on from its place where the seed is the same.
 
@@ -73,7 +75,7 @@ def load_session(
             f"'{file}' is damaged: its turns or random state cannot be read. Save the "
             "session again."
         ) from error
-    return turns
+    return turns, texts
 
 
 def _turns(texts: Mapping[str, str], num_tokens: int) -> Turns:

@@ -14,7 +14,13 @@ import numpy.typing as npt
 
 from litert_lm.bundle.atomic import replacing
 from litert_lm.bundle.safetensors import TensorHeader, read_header
-from litert_lm.errors import ModelFileError, SavedStateError, StorageError, shown
+from litert_lm.errors import (
+    InvalidArgumentError,
+    ModelFileError,
+    SavedStateError,
+    StorageError,
+    shown,
+)
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.kv.kv_cache import KVCache, is_cut
 from litert_lm.generate.sequence import TokenSequence
@@ -51,6 +57,7 @@ def save_session_file(
         texts: further metadata.
 
     Raises:
+        InvalidArgumentError: the texts are too long.
         StorageError: the file cannot be written.
     """
     cache, ids = sequence.cache, np.array(sequence.token_ids, np.int32)
@@ -67,6 +74,11 @@ def save_session_file(
     for data in arrays():
         digest.update(data)
     header = header_of({**metadata, "sha256": digest.hexdigest()}, tensors)
+    if len(header) > _MAX_HEADER_BYTES:
+        raise InvalidArgumentError(
+            f"What was said is too long for a file: {len(header)} bytes, and "
+            f"{_MAX_HEADER_BYTES} are the most; begin a new conversation."
+        )
     with replacing(path) as file:
         file.write(memoryview(header), 0)
         position = len(header)
