@@ -102,11 +102,11 @@ class Answers:
             InvalidArgumentError: several answers that would all be the same.
         """
         choice = self._choice.with_request(request)
-        if request.num_sequences > 1 and choice.is_greedy:
+        if request.num_sequences > 1 and choice.is_cold:
             raise InvalidArgumentError(
-                f"num_sequences is {request.num_sequences}, but greedy answers "
-                "(temperature 0, or top_k 1) are all the same; set a temperature above "
-                "0, or num_sequences to 1."
+                f"num_sequences is {request.num_sequences}, but answers at temperature "
+                f"{choice.temperature:g} are all the same; set a temperature above 0, "
+                "or num_sequences to 1."
             )
         return choice
 

@@ -105,10 +105,13 @@ def _check_candidates(name: str, candidates: Candidates | None) -> None:
 
 
 def _check_above_zero(name: str, value: object, high: float) -> None:
-    check_number(name, value, -sys.float_info.max, math.inf)
-    if isinstance(value, int | float) and not 0 < value <= high:
-        most = "" if math.isinf(high) else f" and at most {high:g}"
-        raise InvalidArgumentError(f"{name} must be above 0{most}, got {shown(value)}.")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and not 0 < value <= min(high, sys.float_info.max):  # type: ignore[operator]
+        bounds = "" if math.isinf(high) else f" and at most {high:g}"
+        raise InvalidArgumentError(
+            f"{name} must be finite, above 0{bounds}, got {shown(value)}."
+        )
+    check_number(name, value, 0.0, high)
 
 
 def _check_text(name: str, value: object) -> None:

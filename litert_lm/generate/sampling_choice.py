@@ -31,6 +31,11 @@ class SamplingChoice:
         """Whether no chance is involved."""
         return is_greedy(self.temperature, self.top_k, self.top_p)
 
+    @property
+    def is_cold(self) -> bool:
+        """Whether the temperature alone rules out chance."""
+        return is_greedy(self.temperature, top_k=0, top_p=1.0)
+
     def with_request(self, request: GenerateRequest) -> SamplingChoice:
         """With what the request sets itself."""
         names = ("temperature", "top_k", "top_p", "min_p")

@@ -191,10 +191,24 @@ def test_repetition_counts_what_a_session_holds(engine: Any) -> None:
     assert ids_of(response) == [B]
 
 
-def test_greedy_answers_can_be_several_never(engine: Any) -> None:
-    for options in ({}, {"temperature": 0.0}, {"temperature": 1.0, "top_k": 1}):
+def test_answers_without_temperature_can_be_several_never(engine: Any) -> None:
+    for options in ({}, {"temperature": 0.0}, {"temperature": 9e-6}):
         with pytest.raises(InvalidArgumentError, match="num_sequences is 2"):
             engine.generate_stream("a", num_sequences=2, **options)
+
+
+def test_one_token_to_choose_from_gives_several_equal_answers(engine: Any) -> None:
+    for options in ({"top_k": 1}, {"min_p": 1.0}):
+        response = engine.generate("a", num_sequences=2, temperature=1.0, **options)
+        first, second = (output.token_ids for output in response.outputs)
+        assert first == second == tuple(ids_of(engine.generate("a")))
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("name", ["top_p", "repetition_penalty"])
+def test_what_must_be_above_zero_says_so(engine: Any, name: str, value: float) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"{name} must be finite, above 0"):
+        engine.generate("a", **{name: value})
 
 
 def test_a_minimum_hides_eos_even_where_it_is_ignored(engine: Any) -> None:
