@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.chat.prompts import PromptRenderer
 from litert_lm.tokenizer import Tokenizer
 
-__all__ = ["ContextText", "Plan", "Planner", "opening", "stop_ids_of"]
+__all__ = ["ContextText", "Plan", "Planner", "Standing", "opening", "stop_ids_of"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,34 @@ class ContextText:
     reply: str
     stop_ids: tuple[int, ...] = ()
     is_filtered: bool = False
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a conversation stands.
+
+    Attributes:
+        messages: all that was said, in the JSON shape.
+        token_ids: of the context.
+        said: what they say; None where that is not known.
+    """
+
+    messages: list[Mapping[str, Any]]
+    token_ids: tuple[int, ...]
+    said: ContextText | None
+
+    def num_common(self, token_ids: Sequence[int]) -> int:
+        """Tokens that the context and others begin with alike."""
+        return _num_common(self.token_ids, token_ids)
+
+    def said_in(self, num_tokens: int) -> ContextText | None:
+        """What the first tokens of the context say, where that is known."""
+        num_stop = len(self.token_ids) - num_tokens
+        if self.said is None or num_stop == 0:
+            return self.said
+        if num_stop != len(self.said.stop_ids):
+            return None
+        return replace(self.said, stop_ids=())
 
 
 @dataclass(frozen=True)
@@ -50,6 +79,11 @@ class Plan:
     added_text: str
     has_thoughts: bool = False
     opening: str = ""
+
+    @property
+    def num_tokens(self) -> int:
+        """Length of the prompt."""
+        return self.num_kept + len(self.ids)
 
 
 class Planner:
@@ -128,11 +162,7 @@ class Planner:
     def _anew(self, prompt: str, context_ids: Sequence[int]) -> Plan:
         """Keep the tokens that the context and the whole prompt have in common."""
         ids = self.prompt_ids(prompt)
-        num_kept = 0
-        for old, new in zip(context_ids, ids[:-1], strict=False):
-            if old != new:
-                break
-            num_kept += 1
+        num_kept = _num_common(context_ids, ids[:-1])
         added = tuple(ids[num_kept:])
         text = prompt if not num_kept else self._tokenizer.decode(added)
         return Plan(prompt, num_kept, added, text)
@@ -155,9 +185,7 @@ def opening(prompt: str, closed: str) -> str:
         prompt: ends with the opening of the model's turn.
         closed: the same without it.
     """
-    pairs = enumerate(zip(prompt, closed, strict=False))
-    shorter = min(len(prompt), len(closed))
-    return prompt[next((i for i, (a, b) in pairs if a != b), shorter) :]
+    return prompt[_num_common(prompt, closed) :]
 
 
 def stop_ids_of(
@@ -170,3 +198,10 @@ def stop_ids_of(
         if ids and tuple(context_ids[-len(ids) :]) == tuple(ids)
     ]
     return min(matching, key=len, default=())
+
+
+def _num_common(some: Sequence[object], others: Sequence[object]) -> int:
+    """Length of the common beginning."""
+    pairs = enumerate(zip(some, others, strict=False))
+    shorter = min(len(some), len(others))
+    return next((i for i, (one, other) in pairs if one != other), shorter)

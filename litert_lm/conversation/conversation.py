@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import weakref
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from litert_lm.bundle.metadata import ModelConfig
-from litert_lm.chat.channels import infer_channels
 from litert_lm.chat.messages import Contents, Message, message_json
-from litert_lm.chat.prompt_templates import chat_template
-from litert_lm.chat.prompts import PromptRenderer
-from litert_lm.conversation.context import ContextText, Plan, Planner, opening
-from litert_lm.conversation.history import without_oldest_turn
+from litert_lm.conversation.context import ContextText, Standing
 from litert_lm.conversation.message_options import MessageOptions
+from litert_lm.conversation.prompting import Prompting
 from litert_lm.conversation.reply import Reply
 from litert_lm.conversation.reply_stream import ReplyStream
-from litert_lm.conversation.settings import INFER, ConversationSettings
-from litert_lm.conversation.tool_set import ToolSet
-from litert_lm.errors import CancelledError, PromptTooLongError, SessionStateError
+from litert_lm.conversation.settings import ConversationSettings
+from litert_lm.errors import CancelledError, SessionStateError
 from litert_lm.interfaces import AbstractConversation
 from litert_lm.reply_config import (
     NoRepeatNgramConfig,
@@ -36,7 +33,6 @@ __all__ = ["Conversation"]
 
 _MESSAGE = str | Contents | Message | Mapping[str, Any]
 _JSON = Mapping[str, Any]
-_USUAL_ANSWER = 256  # tokens kept free for a reply when old turns are dropped
 
 
 class Conversation(AbstractConversation):
@@ -75,16 +71,14 @@ class Conversation(AbstractConversation):
         self._tokenizer = tokenizer
         self._config = config
         self._settings = settings
-        self._context_length = context_length
         self._vocab_size = vocab_size
         self.messages: list[_JSON] = [*settings.first_messages()]
-        self._tools, self._renderer = _prompting(settings, config, tokenizer)
-        self._planner = Planner(config, tokenizer, self._renderer)
-        own = settings.own_channels()
-        self.channels = config.channels if own is None else own
-        if settings.channels == INFER and not self.channels:
-            self.channels = infer_channels(self._renderer.template)
+        self._prompting = Prompting(
+            settings, config, tokenizer, context_length=context_length
+        )
+        self.channels = self._prompting.channels
         self._said: ContextText | None = None
+        self._starting = threading.Lock()
         self._stream: weakref.ref[ReplyStream] | None = None
         self._num_cancels = 0
 
@@ -133,14 +127,10 @@ class Conversation(AbstractConversation):
 
         After an error the conversation is as before.
         """
-        options = _options(locals())
-        stream = self._start(message, options)
+        stream = self._start(message, _options(locals()), is_whole=True)
         for _ in stream:
             pass
-        reply = stream.message
-        if reply is None:
-            raise CancelledError("The message was cancelled before the reply began.")
-        return reply
+        return _whole(stream)
 
     def send_message_async(
         self,
@@ -167,13 +157,10 @@ class Conversation(AbstractConversation):
 
     async def asend_message(self, message: _MESSAGE, **options: Any) -> Message:
         """`send_message` for coroutines; cancelling the task stops the model."""
-        stream = self.send_message_async(message, **options)
+        stream = self._start(message, MessageOptions(**options), is_whole=True)
         async for _ in stream:
             pass
-        reply = stream.message
-        if reply is None:
-            raise CancelledError("The message was cancelled before the reply began.")
-        return reply
+        return _whole(stream)
 
     def cancel_process(self) -> None:
         """Stop the reply within a token, from any thread; the conversation goes on.
@@ -190,8 +177,8 @@ class Conversation(AbstractConversation):
             InvalidArgumentError: the template refuses the message.
         """
         options = MessageOptions().with_defaults(self._settings.thinking_config, None)
-        incoming = [message_json(message)]
-        return self._plan([*self.messages, *incoming], options).added_text
+        messages = [*self.messages, message_json(message)]
+        return self._prompting.plan(messages, options, self._standing).added_text
 
     @property
     def token_count(self) -> int:
@@ -216,40 +203,56 @@ class Conversation(AbstractConversation):
         """
         return self._session.run_text_scoring(target_text, store_token_lengths)
 
-    def _start(self, message: _MESSAGE, options: MessageOptions) -> ReplyStream:
+    @property
+    def _standing(self) -> Standing:
+        return Standing(self.messages, self.token_ids, self._said)
+
+    def _start(
+        self, message: _MESSAGE, options: MessageOptions, *, is_whole: bool = False
+    ) -> ReplyStream:
+        """The stream of a reply, for a caller who waits for the whole of it or not."""
         options = options.with_defaults(
             self._settings.thinking_config, self._settings.max_output_tokens
         )
         options.check_format(self._settings.constrained_decoding_config)
         incoming = [message_json(message)]
-        self._end_last_stream()
-        reply = self._reply(incoming, options, is_first=True)
-        deltas = self._or_as_before(self._deltas(reply, options, self._num_cancels))
-        stream = ReplyStream(deltas, self.cancel_process)
-        self._stream = weakref.ref(stream)
+        if not self._starting.acquire(blocking=False):
+            raise _busy()
+        try:
+            self._end_last_stream()
+            reply = self._reply(incoming, options, is_first=True)
+            deltas = self._or_as_before(self._deltas(reply, options, self._num_cancels))
+            stream = ReplyStream(deltas, self.cancel_process, is_whole=is_whole)
+            self._stream = weakref.ref(stream)
+        finally:
+            self._starting.release()
         return stream
 
     def _end_last_stream(self) -> None:
         stream = None if self._stream is None else self._stream()
         if stream is None:
             return
-        if stream.is_read_elsewhere:
-            raise SessionStateError(
-                "The conversation is busy in another thread; wait for its reply, or "
-                "call cancel_process."
-            )
+        if stream.is_busy:
+            raise _busy()
         stream.close()
 
     def _or_as_before(
         self, deltas: Generator[Message, None, Message | None]
     ) -> Generator[Message, None, Message | None]:
         """The deltas; an error among them takes back what was said since."""
-        before = self.messages
+        before = self._standing
         try:
             return (yield from deltas)
         except Exception:
-            self.messages, self._said = before, None
+            self._go_back(before)
             raise
+
+    def _go_back(self, before: Standing) -> None:
+        num_kept = before.num_common(self.token_ids)
+        self.messages, self._said = before.messages, None
+        with contextlib.suppress(SessionStateError):  # it was closed meanwhile
+            self._session.rewind(num_kept)
+            self._said = before.said_in(num_kept)
 
     def _deltas(
         self, reply: Reply, options: MessageOptions, num_cancels: int
@@ -269,8 +272,8 @@ class Conversation(AbstractConversation):
             is_over = num_rounds >= settings.max_tool_rounds
             results = None
             if is_asking and not is_over and not reply.is_aborted:
-                results = self._tools.run(reply.calls)
-            if results is None:
+                results = self._prompting.tools.run(reply.calls)
+            if results is None or self._num_cancels != num_cancels:
                 yield from calls
                 return message
             num_rounds += 1
@@ -279,21 +282,25 @@ class Conversation(AbstractConversation):
 
     def _spoken(self, reply: Reply) -> Generator[Message, None, None]:
         """Deltas of one reply; then it is part of the conversation."""
-        self._said = None if reply.plan.num_kept < self.token_count else self._said
+        before, self._said = self._standing, None
         try:
             yield from reply.run(self._session)
         finally:
             if reply.message is not None:
                 self.messages = [*reply.messages, reply.message.to_json()]
                 self._said = reply.said(self._settings.is_filtering)
+            elif self.token_ids == before.token_ids:
+                self._said = before.said
 
     def _reply(
         self, incoming: Sequence[_JSON], options: MessageOptions, *, is_first: bool
     ) -> Reply:
         """The reply to what comes in, ready to run; nothing has changed yet."""
-        messages, plan = self._fitting([*self.messages, *incoming], options)
+        messages, plan = self._prompting.fitting(
+            [*self.messages, *incoming], options, self._standing
+        )
         markers = [(channel.start, channel.end) for channel in self.channels]
-        grammar = self._tools.grammar(
+        grammar = self._prompting.tools.grammar(
             options.tool_choice if is_first or options.tool_choice == "none" else None,
             self._tokenizer,
             self._config.stop_sequences,
@@ -307,94 +314,26 @@ class Conversation(AbstractConversation):
             config=self._config,
             vocab_size=self._vocab_size,
             channels=self.channels,
-            tools=self._tools,
+            tools=self._prompting.tools,
             grammar=grammar,
         )
-
-    def _fitting(
-        self, messages: list[_JSON], options: MessageOptions
-    ) -> tuple[list[_JSON], Plan]:
-        """Messages and the plan for them; old turns go where the caller allows that."""
-        is_dropping = self._settings.context_overflow == "drop_oldest"
-        wanted = options.max_output_tokens or _USUAL_ANSWER
-        num_answer = min(wanted, self._context_length // 4) if is_dropping else 1
-        left: list[_JSON] | None = messages
-        while left is not None:
-            plan = self._plan(left, options)
-            num_tokens = plan.num_kept + len(plan.ids)
-            if num_tokens + num_answer <= self._context_length:
-                return left, plan
-            messages = left
-            left = without_oldest_turn(left) if is_dropping else None
-        excess = num_tokens + 1 - self._context_length
-        if excess <= 0:
-            return messages, plan
-        raise PromptTooLongError(
-            f"The message does not fit by {excess} tokens: the context holds "
-            f"{self._context_length}, the conversation with it takes {num_tokens}, and "
-            "the reply needs at least one. Shorten it, begin a new conversation, or "
-            "create it with context_overflow='drop_oldest'."
-        )
-
-    def _render(
-        self,
-        messages: Sequence[_JSON],
-        options: MessageOptions,
-        add_generation_prompt: bool = True,
-    ) -> str:
-        return self._renderer.render(
-            messages,
-            add_generation_prompt=add_generation_prompt,
-            variables=options.variables(),
-        )
-
-    def _plan(self, messages: Sequence[_JSON], options: MessageOptions) -> Plan:
-        def without_opening(messages: Sequence[_JSON]) -> str:
-            return self._render(messages, options, add_generation_prompt=False)
-
-        prompt = self._render(messages, options)
-        plan = self._planner.plan(
-            prompt,
-            self._session.token_ids,
-            self._said,
-            lambda: without_opening(self.messages),
-            is_for_tools=messages[-1].get("role") == "tool",
-        )
-        if not any(channel.start.rstrip() in prompt for channel in self.channels):
-            return plan
-        return replace(plan, opening=opening(prompt, without_opening(messages)))
-
-
-def _prompting(
-    settings: ConversationSettings, config: ModelConfig, tokenizer: Tokenizer
-) -> tuple[ToolSet, PromptRenderer]:
-    """The tools, and what renders prompts with them."""
-    given = settings.chat_template
-    has_tools = bool(settings.tools)
-    template = chat_template(config, given, has_tools=has_tools)
-    tools = ToolSet(
-        settings.tools,
-        settings.tool_event_handler,
-        config,
-        template,
-        is_own_template=given is None and not config.jinja_template,
-        max_parallel=settings.max_parallel_tools,
-    )
-    eos: tuple[int, ...] = (config.eos_id,) if config.eos_id is not None else ()
-    eos = eos or next(iter(config.stop_sequences), ())
-    renderer = PromptRenderer(
-        template,
-        tools=tools.for_template(),
-        bos_token=config.bos_text or "",
-        eos_token=tokenizer.decode(eos) if eos else "",
-        variables=settings.extra_context,
-        as_text=tools.as_text,
-        num_first=len(settings.first_messages()),
-    )
-    return tools, renderer
 
 
 def _options(arguments: Mapping[str, Any]) -> MessageOptions:
     """The options among the arguments of a method."""
     names = MessageOptions.__dataclass_fields__
     return MessageOptions(**{name: arguments[name] for name in names})
+
+
+def _whole(stream: ReplyStream) -> Message:
+    """The reply at the end of its stream."""
+    if stream.message is None:
+        raise CancelledError("The message was cancelled before the reply began.")
+    return stream.message
+
+
+def _busy() -> SessionStateError:
+    return SessionStateError(
+        "The conversation is busy in another thread; wait for its reply, or call "
+        "cancel_process."
+    )

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any
 
 from litert_lm.chat.messages import Message
-from litert_lm.errors import SessionStateError
+from litert_lm.generate.chunk_iterator import ChunkIterator
 
 __all__ = ["ReplyStream"]
 
+_PATIENCE_S = 5.0  # a step of the model ends within it, a tool may run for ever
 
-class ReplyStream(Iterator[Message], AsyncIterator[Message]):
+
+class ReplyStream(ChunkIterator[Message], AsyncIterator[Message]):
     """Deltas of a reply as they are made.
 
     Nothing is generated before it is asked for. Closing the stream, dropping it, or
     sending the next message ends generation; what was said until then stays in the
     conversation.
+
+    Args:
+        deltas: makes them, and at its end gives the last reply.
+        cancel: ends a delta that another thread waits for.
+        is_whole: the caller wants the reply to its end.
 
     Attributes:
         message: the whole last reply, with its `info`; None until that has ended.
@@ -28,10 +34,11 @@ class ReplyStream(Iterator[Message], AsyncIterator[Message]):
         self,
         deltas: Generator[Message, None, Message | None],
         cancel: Callable[[], None],
+        *,
+        is_whole: bool = False,
     ) -> None:
-        self._deltas = deltas
-        self._cancel = cancel
-        self._reading = threading.Lock()
+        super().__init__(deltas, cancel)
+        self._is_awaited = is_whole
         self.message: Message | None = None
 
     @property
@@ -39,26 +46,14 @@ class ReplyStream(Iterator[Message], AsyncIterator[Message]):
         """The ReplyInfo of `message`, or None."""
         return None if self.message is None else self.message.info
 
-    def __iter__(self) -> ReplyStream:
-        return self
-
     def __next__(self) -> Message:
-        """The next delta.
-
-        Raises:
-            SessionStateError: another thread waits for it already.
-        """
-        if not self._reading.acquire(blocking=False):
-            raise SessionStateError(
-                "Another thread reads this reply; use a conversation for each thread."
-            )
         try:
-            return next(self._deltas)
-        except StopIteration as end:
-            self.message = end.value or self.message
+            return super().__next__()
+        except BaseException as end:
+            self._is_awaited = False
+            if isinstance(end, StopIteration):
+                self.message = end.value or self.message
             raise
-        finally:
-            self._reading.release()
 
     def __aiter__(self) -> ReplyStream:
         return self
@@ -69,31 +64,31 @@ class ReplyStream(Iterator[Message], AsyncIterator[Message]):
         try:
             delta = await asyncio.shield(waiting)
         except asyncio.CancelledError:
-            self._cancel()
-            await asyncio.wait([waiting])
-            self.close()
+            await self._end(waiting)
             raise
         if delta is None:
             raise StopAsyncIteration
         return delta
 
-    def close(self) -> None:
-        """End the reply, also while another thread waits for its next delta."""
-        if not self._reading.acquire(blocking=False):
-            self._cancel()
-            return
+    async def _end(self, waiting: asyncio.Future[Message | None]) -> None:
+        """Stop the model; a tool that does not end is left to itself."""
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._cancel()
         try:
-            self._deltas.close()
+            await asyncio.wait([waiting], timeout=_PATIENCE_S)
         finally:
-            self._reading.release()
+            self._is_awaited = False
+            self.close()
 
     async def aclose(self) -> None:
         """`close` for coroutines."""
         await asyncio.to_thread(self.close)
 
     @property
-    def is_read_elsewhere(self) -> bool:
-        """Whether a thread waits for the next delta now."""
+    def is_busy(self) -> bool:
+        """Whether somebody waits for the next delta, or for the end."""
+        if self._is_awaited:
+            return True
         if self._reading.acquire(blocking=False):
             self._reading.release()
             return False

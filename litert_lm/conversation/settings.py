@@ -68,8 +68,10 @@ class ConversationSettings:
     def __post_init__(self) -> None:
         check_flag("automatic_tool_calling", self.automatic_tool_calling)
         check_count("max_output_tokens", self.max_output_tokens, minimum=1)
-        check_count("max_tool_rounds", self.max_tool_rounds, minimum=0)
-        check_count("max_parallel_tools", self.max_parallel_tools, minimum=1)
+        for name, minimum in (("max_tool_rounds", 0), ("max_parallel_tools", 1)):
+            if getattr(self, name) is None:
+                raise InvalidArgumentError(f"{name} must be a whole number, got None.")
+            check_count(name, getattr(self, name), minimum=minimum)
         if self.filter_channel_content_from_kv_cache is not None:
             check_flag(
                 "filter_channel_content_from_kv_cache",

@@ -22,7 +22,7 @@ class ChunkIterator(Iterator[T], Generic[T]):
     """
 
     def __init__(
-        self, chunks: Generator[T, None, None], cancel: Callable[[], None]
+        self, chunks: Generator[T, None, object], cancel: Callable[[], None]
     ) -> None:
         self._chunks = chunks
         self._cancel = cancel
