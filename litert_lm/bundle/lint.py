@@ -62,7 +62,7 @@ def lint(
         _template(config, codec, render),
         _channels(config),
         _family(metadata, config),
-        _numbers(metadata, config),
+        _numbers(config),
     )
     return tuple(finding for check in checks for finding in check)
 
@@ -210,7 +210,7 @@ def _family(metadata: LlmMetadata, config: ModelConfig) -> Iterator[Finding]:
         )
 
 
-def _numbers(metadata: LlmMetadata, config: ModelConfig) -> Iterator[Finding]:
+def _numbers(config: ModelConfig) -> Iterator[Finding]:
     if config.sampler is None:
         yield Finding(
             "no_sampler",

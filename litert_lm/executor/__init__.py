@@ -1,0 +1,1 @@
+"""Runs a model: layout below patching, native, kv, steps; the executor above all."""

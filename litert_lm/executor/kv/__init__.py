@@ -1,0 +1,1 @@
+"""The memory of a sequence, and copies of what is in it."""

@@ -1,0 +1,1 @@
+"""What touches LiteRT: models, compiling, buffers, the weight cache."""

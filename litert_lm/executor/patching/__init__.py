@@ -1,0 +1,1 @@
+"""Models rewritten so that they take shorter KV caches."""

@@ -1,0 +1,1 @@
+"""Runners of steps, and who runs when."""
