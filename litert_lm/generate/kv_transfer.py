@@ -11,7 +11,7 @@ the state and computes nothing of the prompt. The dictionary:
 
 States stay in the memory of the engine, the last used ones. Where a handle is unknown
 by now, the prompt is computed again: the answer is the same, and
-``PromptInfo.num_cached_tokens`` tells. No value of the dictionary is ever used as a
+``PromptInfo.is_imported`` tells. No value of the dictionary is ever used as a
 path or address.
 """
 
@@ -68,18 +68,11 @@ def read_kv_transfer(params: Mapping[str, Any] | None) -> KVTransfer:
             f"{_FIELD} sets both do_remote_decode and do_remote_prefill; set one: the "
             "first exports, the second imports."
         )
-    handle, model = params.get("kv_handle"), params.get("model_fingerprint")
-    count = params.get("num_tokens")
-    if (
-        not isinstance(handle, str)
-        or not isinstance(model, str)
-        or not _is_count(count)
-    ):
-        raise InvalidArgumentError(
-            f"{_FIELD} with do_remote_prefill must hold kv_handle, model_fingerprint "
-            "and num_tokens as an exporting request gave them; send them unchanged."
-        )
-    return KVTransfer(handle=handle, model=model, num_tokens=int(count))  # type: ignore[arg-type]
+    return KVTransfer(
+        handle=_text(params, "kv_handle"),
+        model=_text(params, "model_fingerprint"),
+        num_tokens=_count(params, "num_tokens"),
+    )
 
 
 class KVTransfers:
@@ -116,26 +109,32 @@ class KVTransfers:
         state = self._find(transfer.handle)
         theirs = None if state is None else state.token_ids[num_used:]
         count = num_used + len(prompt_ids)
-        if transfer.num_tokens != count or theirs not in (None, tuple(prompt_ids)):
+        if transfer.num_tokens != count:
             raise InvalidArgumentError(
                 f"{_FIELD} belongs to another prompt: num_tokens is "
-                f"{transfer.num_tokens}, the context with this prompt has {count}; "
-                "send it with the prompt that was exported."
+                f"{shown(transfer.num_tokens)}, the context with this prompt has "
+                f"{count}; send it with the prompt that was exported."
+            )
+        if theirs not in (None, tuple(prompt_ids)):
+            raise InvalidArgumentError(
+                f"{_FIELD} belongs to another prompt of {count} tokens; send it with "
+                "the prompt that was exported."
             )
 
     def restore(
         self, transfer: KVTransfer, sequence: TokenSequence, prompt_ids: Sequence[int]
-    ) -> int:
+    ) -> int | None:
         """Put the imported state into a sequence that the prompt would follow.
 
         Returns:
-            How many entries of the prompt that gave; 0 where the state is gone, or is
-            one of another context: the prompt is to be computed then.
+            How many entries of the prompt that gave, 0 for a prompt of one token. None
+            where nothing is imported, or the state is gone, or is one of another
+            context: the prompt is to be computed then.
         """
         state = None if transfer.handle is None else self._find(transfer.handle)
         before = len(sequence.token_ids)
         if state is None or state.token_ids != (*sequence.token_ids, *prompt_ids):
-            return 0
+            return None
         sequence.restore(state)
         return max(0, state.num_stored - before)
 
@@ -194,8 +193,25 @@ def _flag(params: Mapping[str, Any], name: str) -> bool:
     )
 
 
-def _is_count(value: object) -> bool:
+def _text(params: Mapping[str, Any], name: str) -> str:
+    value = params.get(name)
+    if isinstance(value, str):
+        return value
+    raise _unlike_exported(name, value)
+
+
+def _count(params: Mapping[str, Any], name: str) -> int:
     """A whole number; the wire makes floats of them."""
+    value = params.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value) and value >= 0 and value == int(value)
+        raise _unlike_exported(name, value)
+    if 0 <= value < math.inf and value == int(value):
+        return int(value)
+    raise _unlike_exported(name, value)
+
+
+def _unlike_exported(name: str, value: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{_FIELD} with do_remote_prefill must hold {name} as an exporting request "
+        f"gave it, got {shown(value)}; send all of it unchanged."
+    )

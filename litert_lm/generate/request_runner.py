@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -210,20 +210,18 @@ class RequestRunner:
     def _prefill(
         self, prepared: PreparedRequest, ids: Sequence[int], place: Place
     ) -> PromptInfo:
-        request = prepared.request
+        transfer = prepared.transfer
         with place.times.prefill(len(ids)):
-            if request.prompt_logprobs:
-                return _scored_prompt(request, ids, place)
-            num_known = self._transfers.restore(prepared.transfer, place.sequence, ids)
-            num_known = num_known or place.sequence.extend(
-                ids,
-                reuse=PrefixUse(
-                    salt=request.cache_salt, is_bypassed=request.bypass_prefix_cache
-                ),
-                is_cancelled=place.is_cancelled,
-                progress=place.progress,
-            )
-            return _prompt_info(ids, num_cached=num_known)
+            if transfer.handle is None:
+                return _computed_prompt(prepared.request, ids, place)
+            num_known = None
+            if not prepared.request.prompt_logprobs:
+                num_known = self._transfers.restore(transfer, place.sequence, ids)
+            if num_known is None:
+                info = _computed_prompt(prepared.request, ids, place)
+            else:
+                info = _prompt_info(ids, num_cached=num_known)
+            return replace(info, is_imported=num_known is not None)
 
     @cached_property
     def _constraints(self) -> ConstraintCompiler:
@@ -249,6 +247,22 @@ class RequestRunner:
                 f"{_maskers(request)} leave no token that the answer could begin with; "
                 "loosen one of them."
             ) from error
+
+
+def _computed_prompt(
+    request: GenerateRequest, ids: Sequence[int], place: Place
+) -> PromptInfo:
+    if request.prompt_logprobs:
+        return _scored_prompt(request, ids, place)
+    num_cached = place.sequence.extend(
+        ids,
+        reuse=PrefixUse(
+            salt=request.cache_salt, is_bypassed=request.bypass_prefix_cache
+        ),
+        is_cancelled=place.is_cancelled,
+        progress=place.progress,
+    )
+    return _prompt_info(ids, num_cached=num_cached)
 
 
 def _scored_prompt(

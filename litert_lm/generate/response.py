@@ -51,7 +51,9 @@ class PromptInfo:
         token_ids: their ids.
         logprobs, ranks, candidate_tokens: one entry per token, when asked for. The
             first token of a context has 0.0, rank 0 and no candidates.
-        num_cached_tokens: how many of them the prefix cache held.
+        num_cached_tokens: how many of them the prefix cache or an import held.
+        is_imported: whether the state that ``kv_transfer_params`` name was used, or
+            computed again; None where they name none.
     """
 
     num_prompt_tokens: int
@@ -60,6 +62,7 @@ class PromptInfo:
     ranks: tuple[int, ...] = ()
     candidate_tokens: tuple[Sequence[CandidateToken], ...] = ()
     num_cached_tokens: int = 0
+    is_imported: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from litert_lm.serve.vllm_messages import (
     options_of,
     parse_request,
     prompt_of,
+    trailing_metadata,
 )
 
 __all__ = ["Call"]
@@ -25,6 +26,10 @@ class Call:
     Args:
         served: the model.
         data: a serialized vllm.GenerateRequest.
+
+    Attributes:
+        trailing_metadata: what the client is told beside the answer: whether the state
+            that its ``kv_transfer_params`` name was imported or computed again.
     """
 
     def __init__(self, served: Served, data: bytes) -> None:
@@ -32,6 +37,7 @@ class Call:
         self._data = data
         self._chunks: ChunkIterator[GenerateResponse] | None = None
         self._is_cancelled = False
+        self.trailing_metadata: tuple[tuple[str, str], ...] = ()
 
     def cancel(self) -> None:
         """End the work at the next token; harmless when it has ended."""
@@ -68,6 +74,8 @@ class Call:
             self._check()
             for chunk in self._chunks:
                 figures.add(chunk)
+                if chunk.prompt_info is not None:
+                    self.trailing_metadata = trailing_metadata(chunk.prompt_info)
                 yield chunk
             self._check()
 

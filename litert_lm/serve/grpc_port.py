@@ -42,6 +42,7 @@ class GrpcPort:
     def __init__(self) -> None:
         self._health: Any = None
         self._server: Any = None
+        self._servicer: VllmServicer | None = None
         self.port = 0
 
     async def start(
@@ -72,7 +73,7 @@ class GrpcPort:
                 self.port = server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise port_error("grpc_port", host, port, error) from error
-        self._server = server
+        self._server, self._servicer = server, servicer
         await server.start()
 
     async def set_serving(self, is_serving: bool) -> None:
@@ -83,13 +84,20 @@ class GrpcPort:
                 await self._health.set(service, status)
 
     async def stop(self, grace_seconds: float, hurry: asyncio.Event | None) -> None:
-        """Take no new requests; cancel the others after a while, or once in a hurry."""
-        if self._server is None:
+        """Take no new requests; cancel the others after a while, or once in a hurry.
+
+        Who only watches the health, or reads the schema, is not waited for.
+        """
+        if self._server is None or self._servicer is None:
             return
         stopping = asyncio.ensure_future(self._server.stop(grace_seconds))
-        hurrying = asyncio.ensure_future((hurry or asyncio.Event()).wait())
-        await asyncio.wait((stopping, hurrying), return_when=asyncio.FIRST_COMPLETED)
-        hurrying.cancel()
+        reasons = (
+            asyncio.ensure_future((hurry or asyncio.Event()).wait()),
+            asyncio.ensure_future(self._servicer.wait_until_idle()),
+        )
+        await asyncio.wait((stopping, *reasons), return_when=asyncio.FIRST_COMPLETED)
+        for reason in reasons:
+            reason.cancel()
         if not stopping.done():
             await self._server.stop(None)
         await stopping

@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from litert_lm.errors import CancelledError
 from litert_lm.generate.response import FinishReason, GenerateResponse
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Metrics:
         figures = RequestFigures(self)
         try:
             yield figures
+        except CancelledError:  # counted among the sequences that ended
+            raise
         except BaseException:
             self.failed.inc()
             raise

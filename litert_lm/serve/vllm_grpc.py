@@ -14,6 +14,7 @@ from litert_lm._proto import vllm_generate_pb2 as schema
 from litert_lm.errors import AccessDeniedError, MessageTooLargeError
 from litert_lm.serve.call import Call
 from litert_lm.serve.channel import Bell, Channel
+from litert_lm.serve.running_calls import RunningCalls
 from litert_lm.serve.served import Served
 from litert_lm.serve.status import status_of
 from litert_lm.serve.vllm_messages import absorb
@@ -44,6 +45,7 @@ class VllmServicer:
         self._served = served
         self._threads = threads
         self._bell = Bell()
+        self._calls = RunningCalls()
         self._authorization = None if api_key is None else f"Bearer {api_key}".encode()
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
@@ -59,17 +61,23 @@ class VllmServicer:
             for service in SERVICES
         ]
 
+    async def wait_until_idle(self) -> None:
+        """Until no call runs, and none has come a moment later."""
+        await self._calls.wait_until_none()
+
     def close(self) -> None:
         """Free what is not the loop's; no call may be running."""
         self._bell.close()
 
     async def generate(self, data: bytes, context: Any) -> bytes:
         """One request, one response."""
+        self._calls.add(context)
         call = Call(self._served, data)
         try:
             self._check_key(context)
             reply: bytes = await self._in_thread(call.answer)
             _check_size(len(reply))
+            context.set_trailing_metadata(call.trailing_metadata)
             return reply
         except Exception as error:
             await context.abort(*status_of(error))
@@ -79,6 +87,7 @@ class VllmServicer:
 
     async def generate_stream(self, data: bytes, context: Any) -> None:
         """One request, responses as they come."""
+        self._calls.add(context)
         call = Call(self._served, data)
         channel: Channel[schema.GenerateResponse] = Channel(
             self._bell, _MAX_WAITING_BYTES
@@ -88,6 +97,7 @@ class VllmServicer:
             self._in_thread(lambda: _stream_into(channel, call))
             while messages := await channel.take():
                 await _write(context, messages)
+            context.set_trailing_metadata(call.trailing_metadata)
         except Exception as error:
             await context.abort(*status_of(error))
             raise

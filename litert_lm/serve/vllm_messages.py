@@ -30,6 +30,7 @@ __all__ = [
     "options_of",
     "parse_request",
     "prompt_of",
+    "trailing_metadata",
 ]
 
 _NO_PRESENCE: Mapping[str, tuple[str, ...]] = {
@@ -57,6 +58,7 @@ _NO_PRESENCE: Mapping[str, tuple[str, ...]] = {
     "kv": ("bypass_prefix_cache", "cache_salt"),
 }
 _MAX_EXACT = 2**53 - 1  # integers up to here survive as a Struct's double
+_KV_TRANSFER_KEY = "litert-lm-kv-transfer"
 _MAX_MERGED_BYTES = 1 << 16  # clients refuse messages above 4 MiB by default
 _MAX_MERGED_TOKENS = 4  # a reader that lags still sees the answer grow
 
@@ -217,6 +219,13 @@ def _candidates(tokens: Sequence[CandidateToken]) -> schema.CandidateTokenInfo:
     return schema.CandidateTokenInfo(
         tokens=[token_info(id=t.id, logprob=t.logprob, rank=t.rank) for t in tokens]
     )
+
+
+def trailing_metadata(info: PromptInfo) -> tuple[tuple[str, str], ...]:
+    """What the messages have no field for, as metadata behind them."""
+    if info.is_imported is None:
+        return ()
+    return ((_KV_TRANSFER_KEY, "imported" if info.is_imported else "recomputed"),)
 
 
 def _finish(info: FinishInfo) -> schema.FinishInfo:

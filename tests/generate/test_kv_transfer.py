@@ -77,17 +77,30 @@ def test_sessions_export_and_import_their_whole_context(engine):
     assert sessions[0].token_ids == sessions[1].token_ids
 
 
+def test_a_prompt_of_one_token_is_put_once(engine):
+    sessions = [engine.create_session() for _ in range(3)]
+    for session in sessions:
+        asked(session)
+    params = exported(sessions[0], [12])
+    expected = said(asked(sessions[1], [12]))
+    response = asked(sessions[2], [12], kv_transfer_params=params)
+    assert said(response) == expected
+    assert response.prompt_info.is_imported
+    assert sessions[1].token_ids == sessions[2].token_ids
+
+
 @pytest.mark.parametrize("handle", ["gone", "", "/etc/passwd", "file:///etc/passwd"])
 def test_an_unknown_handle_is_computed_again(engine, handle):
     params = {**exported(engine), "kv_handle": handle}
     response = asked(engine, kv_transfer_params=params)
     assert said(response) == said(asked(engine))
     assert response.prompt_info.num_cached_tokens == 0
+    assert response.prompt_info.is_imported is False
 
 
 def test_the_state_of_another_prompt(engine):
     params = exported(engine)
-    with pytest.raises(InvalidArgumentError, match="another prompt"):
+    with pytest.raises(InvalidArgumentError, match="another prompt of 9 tokens"):
         asked(engine, [*PROMPT[:-1], 26], kv_transfer_params=params)
     with pytest.raises(InvalidArgumentError, match=r"num_tokens is 9.* has 10"):
         asked(engine, [*PROMPT, 26], kv_transfer_params=params)

@@ -6,6 +6,7 @@ import shutil
 import ssl
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -88,6 +89,19 @@ def test_metrics_count_what_happens(start: Callable[..., RunningServer]) -> None
     ended = 'request_success_total{finished_reason="length",model_name="toy"}'
     assert float(values[f"litert_lm_{ended}"]) == 1
     assert f"litert_lm_prefix_cache_queries_total{label}" in values
+
+
+def test_a_cancelled_request_is_no_failure(start: Callable[..., RunningServer]) -> None:
+    server = start(step_seconds=0.01)
+    call = server.client.streamed(request(ignore_eos=True, max_new_tokens=100))
+    next(call)
+    call.cancel()
+    ended = 'request_success_total{finished_reason="aborted",model_name="toy"} 1.0'
+    until_s = time.monotonic() + 20.0
+    while ended not in (text := fetch(server, "/metrics")[1]):
+        assert time.monotonic() < until_s, text
+        time.sleep(0.01)
+    assert 'request_failure_total{model_name="toy"} 0.0' in fetch(server, "/metrics")[1]
 
 
 def test_openmetrics_on_request(server: RunningServer) -> None:
@@ -235,6 +249,24 @@ def test_a_draining_server_finishes_what_runs(
     with grpc.insecure_channel(f"127.0.0.1:{server.server.grpc_port}") as channel:
         assert Client(channel).failure().code is grpc.StatusCode.UNAVAILABLE
     server.wait()
+
+
+def test_a_drain_does_not_wait_for_who_watches_the_health(
+    start: Callable[..., RunningServer],
+) -> None:
+    server = start(grace_seconds=50.0)
+    watch = server.channel.unary_stream(
+        "/grpc.health.v1.Health/Watch",
+        health_pb2.HealthCheckRequest.SerializeToString,
+        health_pb2.HealthCheckResponse.FromString,
+    )
+    states = watch(health_pb2.HealthCheckRequest())
+    assert next(states).status == SERVING
+    server.begin_stop()
+    assert next(states).status == NOT_SERVING
+    began_s = time.monotonic()
+    server.wait()
+    assert time.monotonic() - began_s < 20.0
 
 
 def test_a_drain_ends_after_its_grace(start: Callable[..., RunningServer]) -> None:

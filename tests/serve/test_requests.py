@@ -10,6 +10,7 @@ import pytest
 
 from tests.fixtures.conformance import BOS, CONTEXT, VOCAB_SIZE, greedy_ids, id_of
 from tests.serve.client import Client, RunningServer, joined
+from tests.serve.requests import request
 
 SCORED = {"output_token_ids": True, "output_logprobs": True}
 
@@ -200,3 +201,22 @@ def test_an_exported_state_goes_on_elsewhere(client: Client) -> None:
         "transfer this", kv_transfer_params=MessageToDict(params), **options
     )
     assert again == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome"), [({}, "imported"), ({"kv_handle": "gone"}, "recomputed")]
+)
+@pytest.mark.parametrize("rpc", ["unary", "streamed"])
+def test_the_trailing_metadata_says_what_became_of_an_import(
+    client: Client, rpc: str, change: dict[str, Any], outcome: str
+) -> None:
+    asking = {"kv_transfer_params": {"do_remote_decode": True}}
+    exported = client.output("transfer this", max_new_tokens=1, **asking)
+    params = dict(exported.finish_info.kv_transfer_params) | change
+    message = request("transfer this", kv_transfer_params=params)
+    if rpc == "unary":
+        _, call = client.unary.with_call(message)
+    else:
+        call = client.streamed(message)
+        list(call)
+    assert ("litert-lm-kv-transfer", outcome) in call.trailing_metadata()
