@@ -184,7 +184,7 @@ class PrefixCache:
             blocks: in the order in which they were lent.
         """
         with self._lock:
-            self._keep([block for block in blocks if block in self._blocks], cache)
+            self._keep(self._lent_by(cache, blocks), cache)
 
     def leave(self, blocks: Sequence[PrefixBlock], cache: KVCache) -> None:
         """Keep lent blocks of a cache that is used no more: its memory may be taken.
@@ -201,7 +201,7 @@ class PrefixCache:
         """Keep what was left, and forget blocks whose sequence went without a word."""
         while self._left:
             blocks, cache = self._left.popleft()
-            lent = [block for block in blocks if block in self._blocks]
+            lent = self._lent_by(cache, blocks)
             if lent and self._is_worth_taking(lent, cache):
                 taken = Entries.taken(cache)
                 for block in lent:
@@ -211,6 +211,12 @@ class PrefixCache:
                 self._keep(lent, cache)
         while self._dead:
             self._place(self._dead.popleft())
+
+    def _lent_by(
+        self, cache: KVCache, blocks: Sequence[PrefixBlock]
+    ) -> list[PrefixBlock]:
+        """Those of the blocks that are known, and whose entries `cache` has."""
+        return [b for b in blocks if b in self._blocks and b.entries is cache]
 
     def _keep(self, lent: Sequence[PrefixBlock], cache: KVCache) -> None:
         """Copy the entries of blocks, as far as there is room for them."""
@@ -339,9 +345,9 @@ class PrefixCache:
     def _insert(self, block: PrefixBlock) -> None:
         if block.parent is not None:
             block.parent.children.add(block)
-        self._places |= {key: (block, i) for i, key in enumerate(block.keys)}
         self.num_bytes += block.nbytes
         self._touch(block)
+        self._places |= {key: (block, i) for i, key in enumerate(block.keys)}
         self._make_room()
 
     def _touch(self, block: PrefixBlock) -> None:
@@ -354,7 +360,10 @@ class PrefixCache:
 
     def _make_room(self) -> None:
         while self.num_bytes > self.max_bytes:
-            oldest = next(block for block in self._blocks if block.nbytes)
+            oldest = next((block for block in self._blocks if block.nbytes), None)
+            if oldest is None:  # Ctrl-C came between a block and its bytes
+                self.num_bytes = 0
+                return
             self.counts.num_evictions += 1
             self._remove(oldest)
 

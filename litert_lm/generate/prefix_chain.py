@@ -98,16 +98,16 @@ class PrefixChain:
     def rewind(self, num_tokens: int) -> None:
         """Let go of what lies behind the first `num_tokens` entries."""
         if num_tokens < self._num_tokens:
-            lent, cache = self._take_lent()
-            if self._shared is not None and cache is not None:
-                self._shared.settle(lent, cache)
+            if self._shared is not None and self._cache is not None:
+                self._shared.settle(self._lent, self._cache)
+            self._lent, self._cache = [], None
             self._forget(-1)
 
     def close(self) -> None:
         """Leave the memory of the cache, which is used no more, to others."""
-        lent, cache = self._take_lent()
-        if self._shared is not None and cache is not None:
-            self._shared.leave(lent, cache)
+        if self._shared is not None and self._cache is not None:
+            self._shared.leave(self._lent, self._cache)
+        self._lent, self._cache = [], None
         self._forget()
 
     def drop(self) -> None:
@@ -119,15 +119,10 @@ class PrefixChain:
         self._forget()
 
     def _note(self, block: PrefixBlock | None, cache: KVCache) -> None:
+        if cache is not self._cache:
+            self._lent, self._cache = [], cache
         if block is not None:
             self._lent.append(block)
-            self._cache = cache
-
-    def _take_lent(self) -> tuple[list[PrefixBlock], KVCache | None]:
-        """What is lent and where from, so that it is settled once."""
-        lent, self._lent = self._lent, []
-        cache, self._cache = self._cache, None
-        return lent, cache
 
 
 def _keys(parent: bytes, plan: PrefillPlan, token_ids: Sequence[int]) -> list[bytes]:

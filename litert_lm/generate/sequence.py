@@ -157,14 +157,15 @@ class TokenSequence:
         calls of other lengths maybe, so that logits can differ in their last bits.
         """
         self._prepared = None
+        # Ctrl-C may come anywhere: ids without entries do no harm, entries without
+        # ids would be taken for those of the next ones.
+        if self._cache.num_tokens > num_tokens:
+            if self._executor.can_rewind and num_tokens:
+                self._chain.rewind(num_tokens)
+                self._cache.rewind(num_tokens)
+            else:
+                self._start_anew()
         del self.token_ids[num_tokens:]
-        if self._cache.num_tokens <= num_tokens:
-            return
-        if self._executor.can_rewind and num_tokens:
-            self._chain.rewind(num_tokens)
-            self._cache.rewind(num_tokens)
-        else:
-            self._start_anew()
 
     def fork(self) -> TokenSequence:
         """A sequence of its own with the same ids and entries, bit for bit."""
@@ -212,18 +213,18 @@ class TokenSequence:
 
     def close(self) -> None:
         """Forget everything; what the prefix cache may keep goes there."""
-        self.token_ids = []
         self._start_anew()
+        self.token_ids = []
 
     def _start_anew(self) -> None:
         """Have the next call store all entries anew, as the first one did."""
+        self._cache = self._executor.new_cache()  # before others get the old one
         self._chain.close()
-        self._cache = self._executor.new_cache()
 
     def _drop_entries(self) -> None:
         """Have the next call store all entries anew: a call was left in its middle."""
-        self._chain.drop()
         self._cache = self._executor.new_cache()
+        self._chain.drop()
 
     def _leave_one_pending(self) -> None:
         count = len(self.token_ids)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import linecache
+import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -137,3 +142,49 @@ def test_closing_a_stream_that_another_thread_reads(
     chunks = session.generate_stream(SECOND)
     session.prefill_progress = lambda done, total: chunks.close()
     assert [chunk.finish_reason for chunk in chunks][-1] is FinishReason.ABORTED
+
+
+def _is_interrupted(line: int, call: Callable[[], object]) -> bool:
+    """Whether Ctrl-C came before `call` was over, at that line of generate/."""
+    left = [line]
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        file = frame.f_code.co_filename
+        if f"{os.sep}generate{os.sep}" not in file:
+            return None
+        text = linecache.getline(file, frame.f_lineno)
+        # No signal comes between the end of a block and the release of its lock.
+        if event == "line" and not text.lstrip().startswith("with "):
+            left[0] -= 1
+            if left[0] < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize("num_tokens", [0, 3])
+def test_ctrl_c_at_every_line_of_going_back(
+    new_session: Callable[[], Any], num_tokens: int
+) -> None:
+    known, line, is_interrupted = {}, 0, True
+    while is_interrupted:
+        session = new_session()
+        go_back = functools.partial(session.rewind, num_tokens)
+        is_interrupted = _is_interrupted(line, go_back)
+        ids, line = session.token_ids, line + 1
+        if ids not in known:
+            fresh = new_session()
+            fresh.rewind(0)
+            known[ids] = _answer(fresh, [*ids, *SECOND])
+        assert _answer(session, SECOND) == known[ids]
+    assert line > 5
