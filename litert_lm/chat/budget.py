@@ -14,9 +14,12 @@ from dataclasses import dataclass
 
 from jinja2.exceptions import SecurityError
 
+from litert_lm.errors import PromptTooLongError
+
 __all__ = [
     "as_list",
     "charge",
+    "check_given",
     "check_size",
     "deep_size",
     "limited",
@@ -72,6 +75,19 @@ def check_size(count: int) -> None:
     """Refuse a value of `count` characters before it is made."""
     if count > _MAX_CHARS:
         raise SecurityError(f"the template makes a value of {count} characters")
+
+
+def check_given(value: object) -> None:
+    """Refuse what a caller gives to templates if it is too large for any of them.
+
+    Raises:
+        PromptTooLongError: it is.
+    """
+    if deep_size(value) > _MAX_CHARS:
+        raise PromptTooLongError(
+            f"The messages take more than the {_MAX_CHARS} characters that a chat "
+            "template may print; shorten them, or leave old ones out."
+        )
 
 
 def charge(value: object, *, deep: bool = False) -> None:

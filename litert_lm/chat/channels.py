@@ -13,6 +13,7 @@ __all__ = [
     "Piece",
     "channels_from",
     "infer_channels",
+    "may_open",
     "open_channel",
     "reasoning_of",
 ]
@@ -121,11 +122,22 @@ def open_channel(opening: str, channels: Sequence[Channel]) -> Channel | None:
         opening: what the prompt says to open the model's turn.
         channels: those that the model has.
     """
-    found = [(opening.rfind(channel.start.rstrip()), channel) for channel in channels]
+    found = [(opening.rfind(_sign(channel)), channel) for channel in channels]
     at, last = max(found, key=lambda entry: entry[0], default=(-1, None))
-    if at < 0 or last is None or (last.end and last.end in opening[at:]):
+    if at < 0 or last is None:
         return None
-    return last
+    inside = opening[at + len(_sign(last)) :]
+    return None if last.end and last.end in inside else last
+
+
+def may_open(prompt: str, channels: Sequence[Channel]) -> bool:
+    """Whether a prompt may end in a channel: it has the start of one."""
+    return any(_sign(channel) in prompt for channel in channels)
+
+
+def _sign(channel: Channel) -> str:
+    """The start of a channel as prompts show it, where they change line breaks."""
+    return channel.start.rstrip() or channel.start
 
 
 def infer_channels(template: str) -> tuple[Channel, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,10 +19,12 @@ __all__ = [
     "ImageFile",
     "Text",
     "ToolResponse",
+    "check_is_text",
     "contents_from",
     "contents_json",
 ]
 
+_NOT_YET = ("image", "image_url", "audio", "input_audio", "video")
 _ORIGIN = "_origin"  # of a part: the mapping that it was read from
 
 
@@ -48,6 +50,8 @@ class Text(Content):
     text: str
 
     def to_json(self) -> dict[str, Any]:
+        if not isinstance(self.text, str):
+            raise InvalidArgumentError(f"Text needs text, got {shown(self.text)}.")
         return {"type": "text", "text": self.text}
 
 
@@ -57,6 +61,10 @@ class _Bytes(Content):
     _kind: ClassVar[str]
 
     def to_json(self) -> dict[str, Any]:
+        if not isinstance(self.bytes, bytes | bytearray | memoryview):
+            raise InvalidArgumentError(
+                f"{type(self).__name__} needs bytes, got {shown(self.bytes)}."
+            )
         blob = base64.b64encode(self.bytes).decode()
         return {"type": self._kind, "blob": blob}
 
@@ -116,7 +124,13 @@ Content.ToolResponse = ToolResponse
 class Contents(list[Content]):
     """The parts of a message."""
 
-    def __init__(self, contents: Sequence[Content] = ()) -> None:
+    def __init__(self, contents: Iterable[Content] = ()) -> None:
+        if isinstance(contents, str | bytes | Mapping) or not isinstance(
+            contents, Iterable
+        ):
+            raise InvalidArgumentError(
+                f"Contents are a list of parts, got {shown(contents)}."
+            )
         super().__init__(contents)
 
     @property
@@ -142,7 +156,7 @@ class Contents(list[Content]):
         return [_part(part).to_json() for part in self]
 
     def __str__(self) -> str:
-        return "".join(part.text for part in self if isinstance(part, Text))
+        return "".join(str(part.text) for part in self if isinstance(part, Text))
 
     def __repr__(self) -> str:
         return f"Contents({super().__repr__()})"
@@ -171,6 +185,16 @@ def contents_json(contents: Sequence[Content | str]) -> list[dict[str, Any]]:
     """The parts as a message's ``content``; keys that are unknown here are kept."""
     parts = [_part(part) for part in contents]
     return [{**vars(part).get(_ORIGIN, {}), **part.to_json()} for part in parts]
+
+
+def check_is_text(content: object) -> None:
+    """Refuse images and sound in a message's ``content``."""
+    for part in content if isinstance(content, list | tuple) else ():
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if kind in _NOT_YET:
+            raise InvalidArgumentError(
+                f"A part of type {kind!r} is not supported yet; send text only."
+            )
 
 
 def _part(part: object) -> Content:

@@ -19,6 +19,7 @@ from litert_lm.chat.contents import (
     ImageFile,
     Text,
     ToolResponse,
+    check_is_text,
     contents_from,
     contents_json,
 )
@@ -76,10 +77,10 @@ class Message(DictWithViews):
         tool_calls: Sequence[ToolCall] = (),
         channels: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(role=role.value if isinstance(role, Role) else role)
+        super().__init__(role=_role_text(role))
         self.contents = contents if contents is not None else ()
-        self.tool_calls = list(tool_calls)
-        self.channels = dict(channels or {})
+        self.tool_calls = tool_calls
+        self.channels = {} if channels is None else channels
 
     @classmethod
     def system(cls, text_or_contents: str | Contents) -> Message:
@@ -131,7 +132,7 @@ class Message(DictWithViews):
 
     @role.setter
     def role(self, role: Role | str) -> None:
-        self["role"] = Role(role).value
+        self["role"] = _role_text(role)
 
     @property
     def contents(self) -> Contents:
@@ -144,7 +145,7 @@ class Message(DictWithViews):
         if isinstance(contents, str):
             contents = Contents.of(contents)
         if not isinstance(contents, Contents):
-            contents = Contents.of(list(contents))
+            contents = Contents.of(list(Contents(contents)))
         self.set_view("content", contents, contents_json)
 
     @property
@@ -155,6 +156,10 @@ class Message(DictWithViews):
 
     @tool_calls.setter
     def tool_calls(self, calls: Sequence[ToolCall]) -> None:
+        if not isinstance(calls, list | tuple):
+            raise InvalidArgumentError(
+                f"tool_calls must be a list of ToolCalls, got {shown(calls)}."
+            )
         self.set_view("tool_calls", list(calls), _calls_json)
 
     @property
@@ -165,6 +170,10 @@ class Message(DictWithViews):
 
     @channels.setter
     def channels(self, channels: Mapping[str, str]) -> None:
+        if not isinstance(channels, Mapping):
+            raise InvalidArgumentError(
+                f"channels must map names to texts, got {shown(channels)}."
+            )
         self.set_view("channels", dict(channels), dict)
 
     def __str__(self) -> str:
@@ -183,18 +192,20 @@ def message_json(message: object) -> dict[str, Any]:
     Text and parts are the user's.
 
     Raises:
-        InvalidArgumentError: anything else.
+        InvalidArgumentError: anything else; images and sound, which no model that this
+            package runs takes yet.
     """
     if isinstance(message, str):
         return {"role": "user", "content": [{"type": "text", "text": message}]}
     if isinstance(message, list):
-        return Message.user(Contents.of(message)).to_json()
+        return message_json(Message.user(Contents.of(message)))
     if isinstance(message, Mapping):
         made = Message.from_json(message).to_json()
         if not isinstance(made.setdefault("role", "user"), str):
             raise InvalidArgumentError(
                 f"A message's role must be text, got {shown(made['role'])}."
             )
+        check_is_text(made.get("content"))
         return made
     raise InvalidArgumentError(
         f"A message must be text, Contents, a Message or a mapping, "
@@ -207,7 +218,21 @@ def _calls_from(calls: object) -> list[ToolCall]:
     return [_call(call) for call in stored if isinstance(call, Mapping)]
 
 
+def _role_text(role: object) -> str:
+    text = role.value if isinstance(role, Role) else role
+    if not isinstance(text, str):
+        raise InvalidArgumentError(
+            f"A message's role must be a Role or text, got {shown(role)}."
+        )
+    return Role.MODEL.value if text == "model" else text
+
+
 def _calls_json(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    for call in calls:
+        if not isinstance(call, ToolCall):
+            raise InvalidArgumentError(
+                f"tool_calls must hold ToolCalls, got {shown(call)}."
+            )
     return [call.to_json() for call in calls]
 
 

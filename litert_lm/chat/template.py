@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from jinja2 import Template
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
-from litert_lm.chat.budget import limited
+from litert_lm.chat.budget import check_given, limited
 from litert_lm.chat.sandbox import TemplateEnvironment
 from litert_lm.errors import InvalidArgumentError, LiteRtLmError, ModelFileError
 
@@ -64,6 +64,7 @@ def fill(template: str, variables: Mapping[str, Any]) -> str:
     compiled = _compile(template)
     given = variables.get("messages")
     messages = given if isinstance(given, Sequence) else ()
+    check_given(messages)
     shaped = [
         _shaped(message, template) if isinstance(message, Mapping) else message
         for message in messages

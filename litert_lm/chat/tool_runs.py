@@ -11,7 +11,7 @@ from typing import Any
 from litert_lm.chat.json_values import json_value
 from litert_lm.chat.tool_call import ToolCall
 from litert_lm.chat.tools import Tool, ToolEventHandler
-from litert_lm.errors import InvalidArgumentError
+from litert_lm.errors import InvalidArgumentError, shown
 
 __all__ = ["ToolResult", "run_tool_calls", "run_tool_calls_async"]
 
@@ -103,7 +103,14 @@ def _check(max_parallel: int) -> None:
 
 
 def _is_approved(call: ToolCall, handler: ToolEventHandler | None) -> bool:
-    return handler is None or bool(handler.approve_tool_call(call.to_json()))
+    if handler is None:
+        return True
+    answer = handler.approve_tool_call(call.to_json())
+    if answer is not None and not isinstance(answer, bool):
+        raise InvalidArgumentError(
+            f"approve_tool_call must return True or False, got {shown(answer)}."
+        )
+    return bool(answer)
 
 
 def _heard(result: ToolResult, handler: ToolEventHandler | None) -> ToolResult:
@@ -111,7 +118,13 @@ def _heard(result: ToolResult, handler: ToolEventHandler | None) -> ToolResult:
     if handler is None or result.is_denied:
         return result
     response = handler.process_tool_response(result.part["response"])
-    return replace(result, part=_part(result.call, json_value(response)))
+    try:
+        heard = json_value(response)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"process_tool_response must return a value of JSON's types: {error}."
+        ) from error
+    return replace(result, part=_part(result.call, heard))
 
 
 def _ran(call: ToolCall, tools: Mapping[str, Tool], is_approved: bool) -> ToolResult:

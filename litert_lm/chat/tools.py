@@ -5,15 +5,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from litert_lm.chat.json_values import json_value
 from litert_lm.chat.tool_arguments import bind_arguments
 from litert_lm.chat.tool_schema import schema_of_function
 from litert_lm.errors import InvalidArgumentError, shown
 
-__all__ = ["Tool", "ToolEventHandler", "as_tools", "tool_from_function", "tool_name"]
+__all__ = [
+    "Tool",
+    "ToolEventHandler",
+    "as_tools",
+    "description_of",
+    "tool_from_function",
+    "tool_name",
+]
 
 
 class Tool(ABC):
@@ -82,6 +90,10 @@ def tool_from_function(func: Callable[..., Any]) -> Tool:
 
     Raises InvalidArgumentError for what is no function or has no name.
     """
+    if isinstance(func, type) and issubclass(func, Tool):
+        raise InvalidArgumentError(
+            f"{func.__name__} is a class of tools. Give a tool: {func.__name__}(...)."
+        )
     if not callable(func):
         raise InvalidArgumentError(
             f"{shown(func)} is no function. Give a function, or a Tool."
@@ -94,18 +106,46 @@ def as_tools(
 ) -> dict[str, Tool]:
     """The tools by name, functions wrapped.
 
-    Raises InvalidArgumentError for two of one name, and for a description without one.
+    Raises InvalidArgumentError for what is no list, for two of one name, and for a
+    description that is none.
     """
+    if isinstance(tools, str | Mapping) or not isinstance(tools or (), Iterable):
+        raise InvalidArgumentError(
+            f"tools must be a list of functions and Tools, got {shown(tools)}."
+        )
     found: dict[str, Tool] = {}
     for given in tools or ():
         tool = given if isinstance(given, Tool) else tool_from_function(given)
-        name = tool_name(tool.get_tool_description())
+        name = tool_name(description_of(tool))
         if name in found:
             raise InvalidArgumentError(
                 f"Two tools are called {name!r}. Give each a name of its own."
             )
         found[name] = tool
     return found
+
+
+def description_of(tool: Tool) -> dict[str, Any]:
+    """What a tool says of itself, in JSON's types.
+
+    Raises InvalidArgumentError where that is no description.
+    """
+    given = tool.get_tool_description()
+    try:
+        said = json_value(given)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"A tool's description is no JSON: {error}. Give a flatter one."
+        ) from error
+    body = said.get("function", said) if isinstance(said, dict) else None
+    schema = (body.get("parameters") or {}) if isinstance(body, dict) else None
+    properties = (schema.get("properties") or {}) if isinstance(schema, dict) else None
+    if not isinstance(said, dict) or not isinstance(properties, dict):
+        raise InvalidArgumentError(
+            f"A tool's description is no description: {shown(given)}. Give"
+            ' {"type": "function", "function": {"name": ..., "parameters": ...}}.'
+        )
+    return said
 
 
 def tool_name(description: Mapping[str, Any]) -> str:

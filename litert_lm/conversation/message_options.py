@@ -8,8 +8,9 @@ from typing import Any
 
 from litert_lm.bundle.metadata import Channel
 from litert_lm.config import check_count, check_flag
-from litert_lm.conversation.thinking import ThinkingBudget
+from litert_lm.conversation.thinking import ConstraintBehindThought, ThinkingBudget
 from litert_lm.errors import InvalidArgumentError, shown
+from litert_lm.generate.decoding import Constraint
 from litert_lm.generate.reply import ReplyOptions
 from litert_lm.reply_config import (
     ConstrainedDecodingConfig,
@@ -127,10 +128,17 @@ class MessageOptions:
         if thinking is not None and has_budget and thinking.thinking_token_budget > 0:
             budget = thinking.thinking_token_budget
             processors.append(ThinkingBudget(tokenizer, channels, opened, budget))
+
+        def constrain(constraint: Constraint) -> Constraint:
+            if opened is None:
+                return constraint
+            return ConstraintBehindThought(constraint, tokenizer, opened)
+
         return ReplyOptions(
             max_output_tokens=self.max_output_tokens,
             processors=tuple(processors),
             request_fields=tuple(fields.items()),
+            constrain=constrain,
         )
 
     def _format(self) -> dict[str, object]:

@@ -81,6 +81,11 @@ class ConversationSettings:
         self._check_kind("constrained_decoding_config", ConstrainedDecodingConfig)
         self._check_kind("chat_template", str)
         self._check_kind("extra_context", Mapping)
+        names = self.extra_context or ()
+        if not all(isinstance(name, str) for name in names):
+            raise InvalidArgumentError(
+                f"extra_context must map names to values, got {shown(names)}."
+            )
         if self.context_overflow not in _OVERFLOWS:
             raise InvalidArgumentError(
                 "context_overflow must be 'error' or 'drop_oldest', "

@@ -1,4 +1,4 @@
-"""Ends a thought that has had its budget of tokens."""
+"""What thoughts ask of decoding: an end within their budget, and no format."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 
 from litert_lm.bundle.metadata import Channel
 from litert_lm.chat.channels import ChannelSplitter
+from litert_lm.generate.decoding import Constraint
 from litert_lm.sampling.selection import Logits
 from litert_lm.tokenizer import StreamingDetokenizer, Tokenizer
 
-__all__ = ["ThinkingBudget"]
+__all__ = ["ConstraintBehindThought", "ThinkingBudget"]
 
 
 class ThinkingBudget:
@@ -79,3 +80,52 @@ class ThinkingBudget:
         )
         self._forced = list(self._tokenizer.encode(end[said:])) if end else []
         self._is_over = not self._forced
+
+
+class ConstraintBehindThought:
+    """A constraint that holds from the end of the thought in which a reply begins.
+
+    Args:
+        constraint: of what comes behind the thought.
+        tokenizer: of the model.
+        opened: the channel that the prompt has opened.
+    """
+
+    def __init__(
+        self, constraint: Constraint, tokenizer: Tokenizer, opened: Channel
+    ) -> None:
+        self._constraint = constraint
+        self._tokenizer = tokenizer
+        self._opened = opened
+        self._detokenizer = StreamingDetokenizer(tokenizer, skip_special_tokens=False)
+        self._splitter = ChannelSplitter((), opened)
+        self._thought_ids: list[int] = []
+
+    @property
+    def _is_thinking(self) -> bool:
+        return self._splitter.current is not None
+
+    def apply(self, logits: Logits) -> None:
+        """Leave a thought free."""
+        if not self._is_thinking:
+            self._constraint.apply(logits)
+
+    def accept(self, token_id: int) -> None:
+        """Go on behind a token, of the thought or of what comes then."""
+        if not self._is_thinking:
+            self._constraint.accept(token_id)
+            return
+        self._thought_ids.append(token_id)
+        self._splitter.feed(self._detokenizer.add(token_id))
+
+    def forced_ids(self) -> list[int]:
+        """None in a thought."""
+        return [] if self._is_thinking else self._constraint.forced_ids()
+
+    def fork(self) -> ConstraintBehindThought:
+        """The same place, from which another answer goes on."""
+        constraint = self._constraint.fork()
+        made = ConstraintBehindThought(constraint, self._tokenizer, self._opened)
+        for token_id in self._thought_ids:
+            made.accept(token_id)
+        return made

@@ -13,7 +13,7 @@ from litert_lm.chat.tool_call import ToolCall
 from litert_lm.chat.tool_grammar import tool_choice_grammar
 from litert_lm.chat.tool_runs import run_tool_calls
 from litert_lm.chat.tool_text import argument_texts, declaration, result_text
-from litert_lm.chat.tools import Tool, ToolEventHandler, as_tools
+from litert_lm.chat.tools import Tool, ToolEventHandler, as_tools, description_of
 from litert_lm.errors import InvalidArgumentError, LiteRtLmError, shown
 from litert_lm.tokenizer import Tokenizer
 
@@ -55,7 +55,7 @@ class ToolSet:
         self._tools = as_tools(tools)
         self._handler = handler
         self._max_parallel = max_parallel
-        self.descriptions = [t.get_tool_description() for t in self._tools.values()]
+        self.descriptions = [description_of(tool) for tool in self._tools.values()]
         self.dialect: Dialect | None = None
         if self._tools:
             known = dialect_of(config.model_type, config.tool_syntax)

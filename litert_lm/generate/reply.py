@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from litert_lm.generate.decoding import Decoding
+from litert_lm.generate.decoding import Constraint, Decoding
 from litert_lm.generate.request import GenerateRequest
 from litert_lm.sampling.processors import LogitsProcessor
 
@@ -20,11 +20,13 @@ class ReplyOptions:
         max_output_tokens: its limit; None is the session's, else the context's.
         processors: changes to the logits behind the session's own, in order.
         request_fields: further fields of GenerateRequest.
+        constrain: changes what holds the reply to the request's format.
     """
 
     max_output_tokens: int | None = None
     processors: Sequence[LogitsProcessor] = ()
     request_fields: tuple[tuple[str, object], ...] = ()
+    constrain: Callable[[Constraint], Constraint] | None = None
 
     def request(self, prompt_ids: Sequence[int], num_free: int) -> GenerateRequest:
         """The request for an answer to a prompt of ids."""
@@ -42,8 +44,12 @@ class ReplyOptions:
             decoding: of the request.
             plain: of a session's answer to what was prefilled.
         """
+        constraint = decoding.constraint
+        if constraint is not None and self.constrain is not None:
+            constraint = self.constrain(constraint)
         return replace(
             decoding,
+            constraint=constraint,
             sampler=plain.sampler,
             output=plain.output,
             processors=decoding.processors.followed_by(self.processors),

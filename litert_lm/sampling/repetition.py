@@ -14,6 +14,9 @@ from litert_lm.sampling.selection import Logits
 __all__ = ["NoRepeatNgrams", "WindowedPenalties", "penalties_in_window"]
 
 
+_MOST = 1e6  # forbids or forces a token as well as larger numbers, which overflow
+
+
 def penalties_in_window(
     *, repetition: float, frequency: float, presence: float, window: int
 ) -> LogitsProcessor | None:
@@ -23,6 +26,8 @@ def penalties_in_window(
     """
     if repetition == 1.0 and not frequency and not presence:
         return None
+    repetition = min(repetition, _MOST)
+    frequency, presence = (max(-_MOST, min(x, _MOST)) for x in (frequency, presence))
     if not window:
         return Penalties(
             (), repetition=repetition, frequency=frequency, presence=presence

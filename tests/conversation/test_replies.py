@@ -10,7 +10,7 @@ import pytest
 import litert_lm
 from litert_lm import FinishReason, ResponseFormat
 from litert_lm.errors import CancelledError, InvalidArgumentError, SessionStateError
-from tests.conversation.conftest import replies
+from tests.conversation.conftest import TEMPLATE, replies
 
 THOUGHT = {"name": "thought", "start": "<think>", "end": "</think>"}
 ENDLESS = replies(["x" * 200], ["you"])
@@ -132,6 +132,32 @@ def test_a_thought_ends_with_its_budget(open_chat):
     assert chat.send_message("1", thinking_config=thinking).channels == {
         "thought": "abc"
     }
+
+
+@pytest.mark.parametrize("budget", [-1, 2])
+def test_a_format_holds_behind_the_thought_that_a_prompt_begins(open_chat, budget):
+    pytest.importorskip("llguidance")
+    logits = {"a": 5.0, "b": 4.5, "c": 4.0, "<think>": 2.0, "<eot>": 1.0}
+    template = TEMPLATE.replace("<assistant>{% endif", "<assistant><think>\n{% endif")
+    metadata = {"jinja_prompt_template": template}
+    chat = open_chat({"logits": logits}, metadata, channels=[THOUGHT])
+    reply = chat.send_message(
+        "x",
+        response_format=ResponseFormat.regex("[bc]{3}"),
+        thinking_config=litert_lm.ThinkingConfig(True, budget),
+        max_output_tokens=20,
+    )
+    thought, said = ("a" * 20, "") if budget < 0 else ("aa", "bbb")
+    assert (reply.channels["thought"], str(reply)) == (thought, said)
+
+
+@pytest.mark.parametrize("mark", ["\n", "<assistant>"])
+def test_a_channel_is_open_only_behind_its_start(open_chat, mark):
+    channel = {"name": "note", "start": mark, "end": mark}
+    reply = open_chat(replies(["hello"]), channels=[channel]).send_message("1")
+    is_open = mark == "<assistant>"
+    assert str(reply) == ("" if is_open else "hello")
+    assert reply.channels == ({"note": "hello"} if is_open else {})
 
 
 @pytest.mark.parametrize(
