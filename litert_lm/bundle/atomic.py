@@ -40,15 +40,18 @@ def replacing(path: Path) -> Iterator[NewFile]:
     block fails, nothing is left of it and `path` is as before. Folders, devices and
     pipes are not replaced.
     """
-    if path.exists() and not path.is_file():
-        raise StorageError(f"{path} is no file that could be replaced; name another.")
+    with storage_errors(path):
+        if path.exists() and not path.is_file():
+            raise StorageError(
+                f"{path} is no file that could be replaced; name another."
+            )
     # Not a temporary file of the standard library: those are readable by their owner
     # only, whatever the umask says.
     part = path.with_name(f".{secrets.token_hex(8)}.part")
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
-    with storage_errors(path):
-        descriptor = os.open(part, flags, 0o666)
     try:
+        with storage_errors(path):
+            descriptor = os.open(part, flags, 0o666)
         try:
             yield NewFile(path, descriptor)
             with storage_errors(path):

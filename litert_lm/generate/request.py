@@ -17,6 +17,7 @@ from litert_lm.generate.request_values import (
     as_bias,
     as_candidates,
     as_constraint,
+    as_plain,
     as_prompt,
     as_tuple,
 )
@@ -148,7 +149,9 @@ class GenerateRequest:
 
 def _plain_values(given: dict[str, object]) -> dict[str, Any]:
     """Options as fields."""
-    values = {k: value for k, value in given.items() if k not in CONSTRAINT_KINDS}
+    values: dict[str, Any] = {
+        k: as_plain(value) for k, value in given.items() if k not in CONSTRAINT_KINDS
+    }
     for name, kind in _LISTS:
         if name in values:
             values[name] = as_tuple(name, values[name], kind)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Literal, SupportsIndex
 
+import numpy as np
+
 from litert_lm.config import check_flag
 from litert_lm.errors import InvalidArgumentError, shown
 from litert_lm.sampling.constraint.spec import CONSTRAINT_KINDS, ConstraintSpec
@@ -18,6 +20,7 @@ __all__ = [
     "as_bias",
     "as_candidates",
     "as_constraint",
+    "as_plain",
     "as_prompt",
     "as_tuple",
 ]
@@ -44,6 +47,11 @@ def as_prompt(prompt: object) -> Prompt:
     return ids  # type: ignore[return-value]
 
 
+def as_plain(value: object) -> object:
+    """A number of numpy's as one of Python's; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def as_tuple(name: str, values: object, kind: type) -> tuple[object, ...]:
     """A list's items as plain values of `kind`, int or str."""
     if isinstance(values, _NO_LISTS) or not isinstance(values, Iterable):
@@ -60,7 +68,7 @@ def as_bias(values: object) -> tuple[tuple[int, float], ...]:
             f"logit_bias must map token ids to numbers, got {shown(values)}."
         )
     pairs = []
-    for token_id, bias in values.items():
+    for token_id, bias in ((key, as_plain(value)) for key, value in values.items()):
         if isinstance(bias, bool) or not isinstance(bias, int | float):
             raise InvalidArgumentError(
                 f"logit_bias must hold numbers, got {shown(bias)} for the id "

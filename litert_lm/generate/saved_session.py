@@ -92,6 +92,15 @@ def _turns(texts: Mapping[str, str], num_tokens: int) -> Turns:
 
 def _checked_path(path: object) -> Path:
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
-    if not isinstance(text, str) or not text or "\0" in text:
+    if not isinstance(text, str) or not text or "\0" in text or not _is_name(text):
         raise InvalidArgumentError(f"path must name a file, got {shown(path)}.")
     return Path(text)
+
+
+def _is_name(text: str) -> bool:
+    """Whether the system has names like this: lone surrogates are in none."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from bisect import insort
 from collections.abc import Callable
 from itertools import count
@@ -53,7 +54,8 @@ class Scheduler:
         # and with it the request, while this thread is in here.
         self._lock = threading.RLock()
         self._arrivals = count()
-        self._running: set[Admission] = set()
+        # Ctrl-C may swallow a request's leave; then it leaves when it is collected.
+        self._running: weakref.WeakSet[Admission] = weakref.WeakSet()
         self._waiting: list[Admission] = []
 
     @property
@@ -97,6 +99,7 @@ class Scheduler:
     def _enter(self, admission: Admission) -> None:
         """Let run, or put into the queue."""
         with self._lock:
+            self._let_in()
             admission.key = (admission.priority, next(self._arrivals))
             if not self._waiting and self._has_room():
                 self.num_admitted += 1
@@ -121,6 +124,11 @@ class Scheduler:
                 self.num_left += 1
                 self._waiting.remove(admission)
             self._running.discard(admission)
+            self._let_in()
+
+    def _let_in(self) -> None:
+        """Have those run that wait, as far as there is room."""
+        with self._lock:
             while self._waiting and self._has_room():
                 following = self._waiting[0]
                 # In this order nobody is lost, whatever interrupts it.
@@ -194,6 +202,7 @@ class Admission:
             while not self._is_running():
                 self.check()
                 self._nudge.acquire(timeout=self._patience())
+                self._scheduler._let_in()
         finally:
             self.seconds_waited = time.monotonic() - begin
 

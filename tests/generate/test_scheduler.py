@@ -149,6 +149,21 @@ def test_errors_free_the_place(error: type[BaseException]) -> None:
         assert scheduler.num_running == 1
 
 
+def test_a_leave_that_ctrl_c_swallowed_comes_later(
+    pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = Scheduler(max_running=1)
+    admission = scheduler.admit()
+    with monkeypatch.context() as patch:
+        patch.setattr(scheduler, "_leave", lambda _: None)
+        with admission:
+            waiting = queue(pool, scheduler, lambda _: "answered")
+    assert scheduler.num_running == 1
+    del admission
+    assert waiting.result(10) == "answered"
+    assert scheduler.num_running == 0
+
+
 def test_a_cancellation_that_raises_frees_the_place(pool: ThreadPoolExecutor) -> None:
     scheduler = Scheduler(max_running=1)
     with scheduler.admit():

@@ -234,12 +234,33 @@ def test_things_that_are_no_files(llama, tmp_path):
             llama.create_session().save(path)
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", None, 3, b"x"])
+@pytest.mark.parametrize("path", ["", "a\0b", None, 3, b"x", "\ud800"])
 def test_wrong_paths(llama, path):
     with pytest.raises(InvalidArgumentError, match="path"):
         llama.load_session(path)
     with pytest.raises(InvalidArgumentError, match="path"):
         llama.create_session().save(path)
+
+
+def test_a_name_that_is_too_long(llama, tmp_path):
+    for use in (llama.load_session, llama.create_session().save):
+        with pytest.raises(StorageError, match="too long"):
+            use(tmp_path / ("x" * 300))
+
+
+def test_ctrl_c_as_the_file_is_made_leaves_nothing(saved, monkeypatch):
+    session, path = saved
+    make = os.open
+
+    def interrupted(*args):
+        os.close(make(*args))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(atomic.os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.save(path)
+    monkeypatch.undo()
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_a_full_disk_leaves_what_was_there(saved, llama, monkeypatch):

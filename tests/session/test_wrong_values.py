@@ -45,6 +45,15 @@ def test_a_prompt_of_odd_values(engine: Any, prompt: Any) -> None:
         engine.create_session().generate(prompt)
 
 
+def test_numbers_of_numpy_are_numbers(engine: Any) -> None:
+    plain = {"temperature": 0.5, "top_k": 5, "seed": 3, "ignore_eos": True}
+    kinds = np.float64, np.int32, np.uint64, np.bool_
+    theirs = {name: kind(plain[name]) for name, kind in zip(plain, kinds, strict=True)}
+    bias = {"logit_bias": {np.int64(4): np.float32(2.5)}}
+    answer = engine.generate([1], **theirs, **bias)
+    assert answer == engine.generate([1], **plain, logit_bias={4: 2.5})
+
+
 @pytest.mark.parametrize(
     "name",
     [
