@@ -172,6 +172,17 @@ class GenerateLimits:
         check_count("default_max_new_tokens", self.default_max_new_tokens, minimum=1)
         check_count("max_num_sequences", self.max_num_sequences, minimum=1)
 
+    @classmethod
+    def checked(cls, limits: object) -> GenerateLimits:
+        """What a caller gives as limits; None are the usual ones."""
+        if limits is None:
+            return cls()
+        if not isinstance(limits, cls):
+            raise InvalidArgumentError(
+                f"generate_limits must be a GenerateLimits, got {shown(limits)}."
+            )
+        return limits
+
 
 def check_count(
     name: str, value: object, minimum: int = _MIN_INT64, maximum: int = _MAX_INT64

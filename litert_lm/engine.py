@@ -20,16 +20,9 @@ from litert_lm.config import (
     check_flag,
     no_progress,
 )
-from litert_lm.errors import (
-    InvalidArgumentError,
-    shown,
-)
+from litert_lm.errors import InvalidArgumentError, shown
 from litert_lm.executor.executor import Executor
-from litert_lm.executor.opening import (
-    ExecutorOptions,
-    known_facts,
-    open_executor,
-)
+from litert_lm.executor.opening import ExecutorOptions, known_facts, open_executor
 from litert_lm.first_load import first_load
 from litert_lm.generate.chunk_iterator import ChunkIterator
 from litert_lm.generate.engine_requests import EngineRequests
@@ -42,7 +35,7 @@ from litert_lm.generate.response import GenerateResponse, join
 from litert_lm.generate.scheduler import Scheduler
 from litert_lm.heap import trim_heap
 from litert_lm.interfaces import AbstractEngine
-from litert_lm.not_yet import backend_of, check_unset
+from litert_lm.not_yet import backend_of, check_all_unset, check_unset
 from litert_lm.reply_config import ConstrainedDecodingConfig, ThinkingConfig
 from litert_lm.session import Session
 from litert_lm.texts import load_texts
@@ -50,24 +43,13 @@ from litert_lm.texts import load_texts
 if TYPE_CHECKING:
     from litert_lm.chat.tools import Tool, ToolEventHandler
     from litert_lm.conversation.conversation import Conversation
+    from litert_lm.conversation.saved import SavedConversation
+    from litert_lm.conversation.settings import ConversationSettings
 
 __all__ = ["Engine"]
 
 _TRANSFER_SHARE = 4  # exported states against the prefix cache, in memory
 _CPU = Backend.CPU()
-
-# Official parameters that ask for what does not exist here yet; None and False are
-# accepted, because that is what they mean.
-_NOT_YET = (
-    "max_num_images",
-    "vision_backend",
-    "audio_backend",
-    "lora_rank_config",
-    "activation_data_type",
-    "use_ringbuffers_local_attention",
-    "enable_ynnpack",
-    "enable_speculative_decoding",
-)
 
 
 class Engine(AbstractEngine):
@@ -132,9 +114,7 @@ class Engine(AbstractEngine):
         generate_limits: GenerateLimits | None = None,
         prefix_cache_bytes: int | None = None,
     ) -> None:
-        given = locals()
-        for name in _NOT_YET:
-            check_unset(name, given[name])
+        check_all_unset(locals())
         begin = time.perf_counter()
         check_count("max_num_tokens", max_num_tokens, minimum=1)
         check_count("prefix_cache_bytes", prefix_cache_bytes, minimum=0)
@@ -144,7 +124,7 @@ class Engine(AbstractEngine):
             )
         self.model_path = os.fspath(model_path)
         self.max_num_tokens, self.cache_dir = max_num_tokens, cache_dir
-        self.generate_limits = _limits(generate_limits)
+        self.generate_limits = GenerateLimits.checked(generate_limits)
         self.scheduler = Scheduler(max_running=max_running, max_waiting=max_waiting)
         self.backend = backend_of(backend)
         self._bundle = open_bundle(model_path)
@@ -241,18 +221,56 @@ class Engine(AbstractEngine):
         given = locals()
         check_unset("lora_config", lora_config)
         check_unset("enable_speculative_decoding", enable_speculative_decoding)
-        from litert_lm.conversation.conversation import Conversation
         from litert_lm.conversation.settings import ConversationSettings
 
         names = ConversationSettings.__dataclass_fields__
         settings = ConversationSettings(**{name: given[name] for name in names})
+        session = self.create_session(sampler_config=sampler_config)
+        return self._conversation(session, settings)
+
+    def load_conversation(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        tools: Sequence[Callable[..., Any] | Tool] | None = None,
+        tool_event_handler: ToolEventHandler | None = None,
+        sampler_config: SamplerConfig | None = None,
+    ) -> Conversation:
+        """A chat that goes on where the one stood that `Conversation.save` wrote.
+
+        Args:
+            path: the file.
+            tools, tool_event_handler, sampler_config: as in `create_conversation`; they
+                are not part of the file. All other arguments are.
+
+        Raises:
+            SavedStateError: damaged, no conversation, of another model, or too long.
+            StorageError: the file cannot be read.
+            InvalidArgumentError: any other argument.
+        """
+        from litert_lm.conversation.saved import read_conversation
+
+        session = self.create_session(sampler_config=sampler_config)
+        texts, ids = session._load(path), session.token_ids
+        saved = read_conversation(path, texts, ids, tools, tool_event_handler)
+        return self._conversation(session, saved.settings, saved)
+
+    def _conversation(
+        self,
+        session: Session,
+        settings: ConversationSettings,
+        saved: SavedConversation | None = None,
+    ) -> Conversation:
+        from litert_lm.conversation.conversation import Conversation
+
         return Conversation(
-            self.create_session(sampler_config=sampler_config),
+            session,
             self.tokenizer,
             self.config,
             settings,
             context_length=self.executor.context_length,
             vocab_size=self.executor.vocab_size,
+            saved=saved,
         )
 
     def load_session(
@@ -373,13 +391,3 @@ class Engine(AbstractEngine):
             self.tokenizer, self.config, self.model_hash = loading.result()
         trim_heap()
         self.executor.pad_id = self.config.pad_id
-
-
-def _limits(limits: object) -> GenerateLimits:
-    if limits is None:
-        return GenerateLimits()
-    if not isinstance(limits, GenerateLimits):
-        raise InvalidArgumentError(
-            f"generate_limits must be a GenerateLimits, got {shown(limits)}."
-        )
-    return limits

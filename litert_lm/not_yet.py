@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from litert_lm.config import Backend
 from litert_lm.errors import BackendError, InvalidArgumentError, shown
 
-__all__ = ["backend_of", "check_unset"]
+__all__ = ["backend_of", "check_all_unset", "check_unset"]
 
 _BACKENDS = (Backend.CPU, Backend.GPU, Backend.NPU)
+_NOT_YET_OF_ENGINES = (
+    "max_num_images",
+    "vision_backend",
+    "audio_backend",
+    "lora_rank_config",
+    "activation_data_type",
+    "use_ringbuffers_local_attention",
+    "enable_ynnpack",
+    "enable_speculative_decoding",
+)
 _NOT_YET_OF_BACKENDS = ("gpu_decode_steps_per_sync", "litert_dispatch_lib_dir")
 
 
@@ -23,6 +35,12 @@ def backend_of(backend: object) -> Backend:
     for name in _NOT_YET_OF_BACKENDS:
         check_unset(name, getattr(backend, name, None))
     return backend
+
+
+def check_all_unset(arguments: Mapping[str, object]) -> None:
+    """Refuse those of an engine's arguments that are not there yet."""
+    for name in _NOT_YET_OF_ENGINES:
+        check_unset(name, arguments[name])
 
 
 def check_unset(name: str, value: object) -> None:

@@ -39,6 +39,8 @@ class PromptRenderer:
         as_text: writes calls and results for a family whose template takes text.
         num_first: messages that a template for one message at a time gets at once:
             those that the conversation begins with.
+        now: what the template takes for the time, in seconds since 1970; None takes
+            the time of making. It stays, so that earlier prompts stay the same.
     """
 
     def __init__(
@@ -51,14 +53,15 @@ class PromptRenderer:
         variables: Mapping[str, Any] | None = None,
         as_text: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
         num_first: int = 0,
+        now: int | None = None,
     ) -> None:
         self.template = template
         self._tools = list(tools)
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self._variables = dict(variables or {})
         self._as_text = as_text
-        self._num_first = num_first
-        self._now = int(time.time())  # one value, so that earlier prompts stay the same
+        self.num_first = num_first
+        self.now = int(time.time()) if now is None else now
 
     def render(
         self,
@@ -78,7 +81,7 @@ class PromptRenderer:
             InvalidArgumentError: the template refuses the messages.
             ModelFileError: the template is broken, or does too much.
         """
-        first = [*messages[: self._num_first]]
+        first = [*messages[: self.num_first]]
         parts = [self._all_shaped(first), self._all_shaped(messages[len(first) :])]
         return self._render(parts, add_generation_prompt, variables or {})
 
@@ -94,7 +97,7 @@ class PromptRenderer:
         add_generation_prompt: bool,
         variables: Mapping[str, Any],
     ) -> str:
-        context: dict[str, Any] = {"now": self._now, **self._tokens}
+        context: dict[str, Any] = {"now": self.now, **self._tokens}
         if self._tools:
             context["tools"] = self._tools
         context |= {"add_generation_prompt": add_generation_prompt}
@@ -109,7 +112,7 @@ class PromptRenderer:
 
     def _try(self, messages: Messages) -> str:
         """A rendering without the conversation's tools; '' where it fails."""
-        context = self._tokens | {"now": self._now, **self._variables}
+        context = self._tokens | {"now": self.now, **self._variables}
         context |= {"add_generation_prompt": False}
         try:
             return self._filled([[], messages], context)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import os
 import threading
 import weakref
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from litert_lm.bundle.metadata import ModelConfig
@@ -15,8 +17,9 @@ from litert_lm.conversation.message_options import MessageOptions
 from litert_lm.conversation.prompting import Prompting
 from litert_lm.conversation.reply import Reply
 from litert_lm.conversation.reply_stream import ReplyStream
+from litert_lm.conversation.saved import SavedConversation
 from litert_lm.conversation.settings import ConversationSettings
-from litert_lm.errors import CancelledError, SessionStateError
+from litert_lm.errors import SessionStateError
 from litert_lm.interfaces import AbstractConversation
 from litert_lm.reply_config import (
     NoRepeatNgramConfig,
@@ -56,6 +59,7 @@ class Conversation(AbstractConversation):
         *,
         context_length: int,
         vocab_size: int,
+        saved: SavedConversation | None = None,
     ) -> None:
         super().__init__(
             tools=settings.tools,
@@ -73,11 +77,13 @@ class Conversation(AbstractConversation):
         self._settings = settings
         self._vocab_size = vocab_size
         self.messages: list[_JSON] = [*settings.first_messages()]
+        self._said: ContextText | None = None
+        if saved is not None:
+            self.messages, self._said = [*saved.messages], saved.said
         self._prompting = Prompting(
-            settings, config, tokenizer, context_length=context_length
+            settings, config, tokenizer, context_length=context_length, saved=saved
         )
         self.channels = self._prompting.channels
-        self._said: ContextText | None = None
         self._starting = threading.Lock()
         self._stream: weakref.ref[ReplyStream] | None = None
         self._num_cancels = 0
@@ -130,7 +136,7 @@ class Conversation(AbstractConversation):
         stream = self._start(message, _options(locals()), is_whole=True)
         for _ in stream:
             pass
-        return _whole(stream)
+        return stream.whole()
 
     def send_message_async(
         self,
@@ -160,7 +166,7 @@ class Conversation(AbstractConversation):
         stream = self._start(message, MessageOptions(**options), is_whole=True)
         async for _ in stream:
             pass
-        return _whole(stream)
+        return stream.whole()
 
     def cancel_process(self) -> None:
         """Stop the reply within a token, from any thread; the conversation goes on.
@@ -202,6 +208,63 @@ class Conversation(AbstractConversation):
         The conversation is as before afterwards.
         """
         return self._session.run_text_scoring(target_text, store_token_lengths)
+
+    @property
+    def prefill_progress(self) -> Callable[[int, int], None] | None:
+        """Called with (tokens done, tokens in all) while a message is read."""
+        return self._session.prefill_progress
+
+    @prefill_progress.setter
+    def prefill_progress(self, progress: Callable[[int, int], None] | None) -> None:
+        self._session.prefill_progress = progress
+
+    def clone(self) -> Conversation:
+        """A conversation of its own that stands where this one does.
+
+        Tools and what watches them are shared, the context is copied.
+
+        Raises:
+            SessionStateError: closed, or a reply has not ended.
+        """
+        with self._between_replies():
+            made = copy.copy(self)
+            made._session = self._session.clone()
+        made._starting = threading.Lock()
+        made._stream, made._num_cancels = None, 0
+        return made
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the conversation into a file; `Engine.load_conversation` goes on.
+
+        The file is that of a session (see `Session.save`) with what was said and the
+        arguments of `create_conversation`, without tools and sampler_config.
+
+        Raises:
+            InvalidArgumentError: no path, or a message that is no JSON.
+            StorageError: the file cannot be written.
+            SessionStateError: closed, or a reply has not ended.
+        """
+        with self._between_replies():
+            saved = SavedConversation.of(
+                self._settings, self._standing, self._prompting.renderer
+            )
+            self._session._save(path, saved.texts)
+
+    @contextlib.contextmanager
+    def _between_replies(self) -> Iterator[None]:
+        """Raise SessionStateError unless all replies have ended; none begins."""
+        if not self._starting.acquire(blocking=False):
+            raise _busy()
+        try:
+            stream = None if self._stream is None else self._stream()
+            if stream is not None and not stream.has_ended:
+                raise SessionStateError(
+                    "A reply of the conversation has not ended; read its stream to the "
+                    "end, or close it."
+                )
+            yield
+        finally:
+            self._starting.release()
 
     @property
     def _standing(self) -> Standing:
@@ -323,13 +386,6 @@ def _options(arguments: Mapping[str, Any]) -> MessageOptions:
     """The options among the arguments of a method."""
     names = MessageOptions.__dataclass_fields__
     return MessageOptions(**{name: arguments[name] for name in names})
-
-
-def _whole(stream: ReplyStream) -> Message:
-    """The reply at the end of its stream."""
-    if stream.message is None:
-        raise CancelledError("The message was cancelled before the reply began.")
-    return stream.message
 
 
 def _busy() -> SessionStateError:

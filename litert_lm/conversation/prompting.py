@@ -14,6 +14,7 @@ from litert_lm.chat.prompts import PromptRenderer
 from litert_lm.conversation.context import Plan, Planner, Standing, opening
 from litert_lm.conversation.history import num_old_turns, without_oldest_turns
 from litert_lm.conversation.message_options import MessageOptions
+from litert_lm.conversation.saved import SavedConversation
 from litert_lm.conversation.settings import INFER, ConversationSettings
 from litert_lm.conversation.tool_set import ToolSet
 from litert_lm.errors import PromptTooLongError
@@ -32,10 +33,12 @@ class Prompting:
         settings: of the conversation.
         config, tokenizer: of the model.
         context_length: in tokens.
+        saved: the conversation goes on with this one.
 
     Attributes:
         tools: what the model may call.
         channels: what its replies are split into.
+        renderer: of the prompts.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Prompting:
         tokenizer: Tokenizer,
         *,
         context_length: int,
+        saved: SavedConversation | None = None,
     ) -> None:
         given = settings.chat_template
         template = chat_template(config, given, has_tools=bool(settings.tools))
@@ -60,16 +64,18 @@ class Prompting:
         self.channels = config.channels if own is None else own
         if settings.channels == INFER and not self.channels:
             self.channels = infer_channels(template)
-        self._renderer = PromptRenderer(
+        num_first = len(settings.first_messages())
+        self.renderer = PromptRenderer(
             template,
             tools=self.tools.for_template(),
             bos_token=config.bos_text or "",
             eos_token=_eos_text(config, tokenizer),
             variables=settings.extra_context,
             as_text=self.tools.as_text,
-            num_first=len(settings.first_messages()),
+            num_first=num_first if saved is None else saved.num_first,
+            now=None if saved is None else saved.now,
         )
-        self._planner = Planner(config, tokenizer, self._renderer)
+        self._planner = Planner(config, tokenizer, self.renderer)
         self._is_dropping = settings.context_overflow == "drop_oldest"
         self._context_length = context_length
 
@@ -147,7 +153,7 @@ class Prompting:
         options: MessageOptions,
         add_generation_prompt: bool = True,
     ) -> str:
-        return self._renderer.render(
+        return self.renderer.render(
             messages,
             add_generation_prompt=add_generation_prompt,
             variables=options.variables(),

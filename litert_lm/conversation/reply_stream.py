@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any
 
 from litert_lm.chat.messages import Message
+from litert_lm.errors import CancelledError
 from litert_lm.generate.chunk_iterator import ChunkIterator
 
 __all__ = ["ReplyStream"]
@@ -46,6 +48,16 @@ class ReplyStream(ChunkIterator[Message], AsyncIterator[Message]):
         """The ReplyInfo of `message`, or None."""
         return None if self.message is None else self.message.info
 
+    def whole(self) -> Message:
+        """The reply, of a stream that was read to its end.
+
+        Raises:
+            CancelledError: it never began.
+        """
+        if self.message is None:
+            raise CancelledError("The message was cancelled before the reply began.")
+        return self.message
+
     def __next__(self) -> Message:
         try:
             return super().__next__()
@@ -83,6 +95,11 @@ class ReplyStream(ChunkIterator[Message], AsyncIterator[Message]):
     async def aclose(self) -> None:
         """`close` for coroutines."""
         await asyncio.to_thread(self.close)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no delta can come any more."""
+        return inspect.getgeneratorstate(self._chunks) == inspect.GEN_CLOSED
 
     @property
     def is_busy(self) -> bool:
