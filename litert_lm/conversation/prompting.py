@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from litert_lm.bundle.metadata import ModelConfig
-from litert_lm.chat.channels import infer_channels
+from litert_lm.chat.channels import infer_channels, may_open
 from litert_lm.chat.prompt_templates import chat_template
 from litert_lm.chat.prompts import PromptRenderer
 from litert_lm.conversation.context import Plan, Planner, Standing, opening
@@ -101,7 +101,7 @@ class Prompting:
             lambda: without_opening(standing.messages),
             is_for_tools=messages[-1].get("role") == "tool",
         )
-        if not any(channel.start.rstrip() in prompt for channel in self.channels):
+        if not may_open(prompt, self.channels):
             return plan
         return replace(plan, opening=opening(prompt, without_opening(messages)))
 
