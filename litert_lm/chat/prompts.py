@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from litert_lm.chat.template import fill
+from litert_lm.chat.template import PROBE, fill
 from litert_lm.errors import InvalidArgumentError, LiteRtLmError, shown
 
 __all__ = ["PromptRenderer"]
 
-_PROBE = "Q7x"
 #: What a part looks like where a template prints it without looking into it.
 _RAW_PART = ("'tool_response'", '"tool_response"')
 #: A template with this variable renders one message at a time.
@@ -88,8 +87,8 @@ class PromptRenderer:
     @cached_property
     def turn_end(self) -> str:
         """What the template prints behind a reply; '' where that cannot be told."""
-        shown = self._try([_USER, {"role": self._reply_role, "content": _PROBE}])
-        return shown.partition(_PROBE)[2]
+        shown = self._try([_USER, {"role": self._reply_role, "content": PROBE}])
+        return shown.partition(PROBE)[2]
 
     def _render(
         self,
@@ -122,7 +121,7 @@ class PromptRenderer:
     @cached_property
     def _reply_role(self) -> str:
         for role in ("assistant", "model"):
-            if _PROBE in self._try([_USER, {"role": role, "content": _PROBE}]):
+            if PROBE in self._try([_USER, {"role": role, "content": PROBE}]):
                 return role
         return "assistant"
 
@@ -131,9 +130,9 @@ class PromptRenderer:
         """Whether a tool's result is shown as a part, and not as text."""
         call = {"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}
         asking = {"role": self._reply_role, "content": "", "tool_calls": [call]}
-        part = {"type": "tool_response", "name": "f", "response": {"x": _PROBE}}
+        part = {"type": "tool_response", "name": "f", "response": {"x": PROBE}}
         shown = self._try([_USER, asking, {"role": "tool", "content": [part]}])
-        return _PROBE in shown and not any(sign in shown for sign in _RAW_PART)
+        return PROBE in shown and not any(sign in shown for sign in _RAW_PART)
 
     def _all_shaped(self, messages: Messages) -> list[Mapping[str, Any]]:
         return [each for message in messages for each in self._shaped(message)]

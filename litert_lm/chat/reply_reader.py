@@ -67,8 +67,8 @@ class ReplyReader:
 
     @property
     def has_channels(self) -> bool:
-        """Whether something was said in a channel."""
-        return bool(self._spoken)
+        """Whether something was said in a channel, or is about to be."""
+        return bool(self._spoken) or self._splitter.current is not None
 
     @property
     def parse_error(self) -> str | None:

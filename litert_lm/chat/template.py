@@ -15,10 +15,12 @@ from litert_lm.chat.budget import check_given, limited
 from litert_lm.chat.sandbox import TemplateEnvironment
 from litert_lm.errors import InvalidArgumentError, LiteRtLmError, ModelFileError
 
-__all__ = ["fill", "render"]
+__all__ = ["PROBE", "fill", "render"]
+
+PROBE = "7081625394"
+"""Text with which templates are tried; changes of case leave it as it is."""
 
 _MAX_SOURCE_CHARS = 512 * 1024
-_PROBE = "Q7x"
 
 
 def render(
@@ -152,14 +154,14 @@ def _texts(content: Any) -> list[str] | None:
 def _takes_parts(source: str) -> bool | None:
     """Whether the template shows text only when it is given as parts; None if never."""
     for takes_parts, content in (
-        (False, _PROBE),
-        (True, [{"type": "text", "text": _PROBE}]),
+        (False, PROBE),
+        (True, [{"type": "text", "text": PROBE}]),
     ):
         message = {"role": "user", "content": content}
         try:
             shown = _run(_compile(source), {"messages": [message]})
         except LiteRtLmError:
             continue
-        if _PROBE in shown and "'text'" not in shown and '"text"' not in shown:
+        if PROBE in shown and "'text'" not in shown and '"text"' not in shown:
             return takes_parts
     return None

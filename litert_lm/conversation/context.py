@@ -8,9 +8,12 @@ from typing import Any
 
 from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.chat.prompts import PromptRenderer
+from litert_lm.errors import LiteRtLmError
 from litert_lm.tokenizer import Tokenizer
 
 __all__ = ["ContextText", "Plan", "Planner", "Standing", "opening", "stop_ids_of"]
+
+Messages = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,8 @@ class Planner:
     added: the reply's own tokens stay, and a turn end that the model did not say, or
     said in part, is put behind them. Where the template shows an earlier reply in other
     words, but the same ones each time, the reply stays as it was said, as in the
-    official runtime. In all other cases the tokens that both have in common stay.
+    official runtime; what was asked must be shown as it was. In all other cases the
+    tokens that both have in common stay.
     """
 
     def __init__(
@@ -106,34 +110,37 @@ class Planner:
     def plan(
         self,
         prompt: str,
-        context_ids: Sequence[int],
-        said: ContextText | None,
-        old_prompt: Callable[[], str | None],
+        standing: Standing,
+        closed: Callable[[Messages], str],
         is_for_tools: bool = False,
     ) -> Plan:
         """The plan for `prompt`.
 
         Args:
             prompt: the new rendering.
-            context_ids: tokens of the context.
-            said: what they say; None where that is not known.
-            old_prompt: renders the conversation up to and with the last reply.
+            standing: of the conversation, up to and with the last reply.
+            closed: renders messages without the opening of the model's turn.
             is_for_tools: the prompt adds results of tools, so that the model goes on
                 with what it thought.
         """
+        said, num_tokens = standing.said, len(standing.token_ids)
         has_thoughts = is_for_tools and said is not None and said.is_filtered
-        if said is not None and context_ids:
+        if said is not None and num_tokens:
             said = replace(said, is_filtered=said.is_filtered and not is_for_tools)
-            rest = self._rest(prompt, said, old_prompt)
+            rest = self._rest(prompt, said, standing.messages, closed)
             if rest is not None:
-                num_kept, rest = self._behind_stop(rest, len(context_ids), said)
+                num_kept, rest = self._behind_stop(rest, num_tokens, said)
                 ids = self._encode(rest)
                 if ids:
                     return Plan(prompt, num_kept, tuple(ids), rest, has_thoughts)
-        return self._anew(prompt, context_ids)
+        return self._anew(prompt, standing.token_ids)
 
     def _rest(
-        self, prompt: str, said: ContextText, old_prompt: Callable[[], str | None]
+        self,
+        prompt: str,
+        said: ContextText,
+        messages: Messages,
+        closed: Callable[[Messages], str],
     ) -> str | None:
         """What the prompt has behind the reply's text, its turn end included."""
         spoken = said.prompt + said.reply
@@ -141,8 +148,12 @@ class Planner:
             return prompt[len(spoken) :]
         if said.is_filtered:
             return None
-        old = old_prompt()
-        if not old or not prompt.startswith(old):
+        try:
+            old, asked = closed(messages), closed(messages[:-1])
+        except LiteRtLmError:  # the template wants the user to be last
+            return None
+        is_same = said.prompt.startswith(asked) and prompt.startswith(asked)
+        if not old or not prompt.startswith(old) or not is_same:
             return None
         return self._renderer.turn_end + prompt[len(old) :]
 

@@ -96,9 +96,8 @@ class Prompting:
         prompt = self._render(messages, options)
         plan = self._planner.plan(
             prompt,
-            standing.token_ids,
-            standing.said,
-            lambda: without_opening(standing.messages),
+            standing,
+            without_opening,
             is_for_tools=messages[-1].get("role") == "tool",
         )
         if not may_open(prompt, self.channels):

@@ -8,7 +8,7 @@ from typing import Any
 from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.chat.messages import Message
 from litert_lm.chat.parsers.dialects import Dialect, dialect_of, infer_dialect
-from litert_lm.chat.template import fill
+from litert_lm.chat.template import PROBE, fill
 from litert_lm.chat.tool_call import ToolCall
 from litert_lm.chat.tool_grammar import tool_choice_grammar
 from litert_lm.chat.tool_runs import run_tool_calls
@@ -18,8 +18,6 @@ from litert_lm.errors import InvalidArgumentError, LiteRtLmError, shown
 from litert_lm.tokenizer import Tokenizer
 
 __all__ = ["ToolSet"]
-
-_PROBE = "Q7x"
 
 
 class ToolSet:
@@ -117,9 +115,9 @@ class ToolSet:
         if self.dialect is None or not self.dialect.is_text_for_template:
             return False
         message = {"role": "user", "content": "a"}
-        variables = {"messages": [message], "tools": [_PROBE], "bos_token": ""}
+        variables = {"messages": [message], "tools": [PROBE], "bos_token": ""}
         try:
-            return _PROBE in fill(template, variables)
+            return PROBE in fill(template, variables)
         except LiteRtLmError:
             return False
 

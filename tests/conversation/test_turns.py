@@ -75,6 +75,36 @@ def test_a_template_that_rewrites_the_last_reply_is_followed(open_chat, text_of)
     assert "<user>1<eot>\n<assistant>hello<eot>\n<user>2!<eot>" in text_of(chat)
 
 
+def test_what_was_asked_is_shown_as_the_template_shows_it(open_chat, text_of):
+    mark = "{% if loop.last and m.role == 'user' %}!{% endif %}"
+    template = TEMPLATE.replace("{{ m.content }}", "{{ m.content }}" + mark)
+    options = replies([".hello"], [".you"])
+    chat = open_chat(options, {"jinja_prompt_template": template})
+    chat.send_message("1")
+    chat.send_message("2")
+    assert "<user>1<eot>\n<assistant>hello<eot>\n<user>2!<eot>" in text_of(chat)
+
+
+def test_a_variable_of_a_message_counts_for_the_whole_prompt(open_chat, text_of):
+    chat = open_chat(HELLO, {"jinja_prompt_template": "{{ mood }}" + TEMPLATE})
+    chat.send_message("1", extra_context={"mood": "glad"})
+    chat.send_message("2", extra_context={"mood": "sad"})
+    assert text_of(chat).startswith("<bos>sad<user>1<eot>\n<assistant>hello<eot>")
+
+
+def test_a_thought_that_had_only_begun_leaves_as_well(open_chat, text_of):
+    chat = open_chat(replies(["<think>", "hm"], ["you"]), THINK)
+    chat.send_message("1", max_output_tokens=1)
+    chat.send_message("2")
+    assert text_of(chat).startswith("<bos><user>1<eot>\n<assistant><eot>\n<user>2")
+
+
+def test_a_template_may_change_case(open_chat, text_of):
+    template = TEMPLATE.replace("{{ m.content }}", "{{ m.content | upper }}")
+    chat = open_chat({}, {"jinja_prompt_template": template})
+    assert chat.render_message_to_string("hi").startswith("<user>HI<eot>")
+
+
 def test_states_that_cannot_go_back_are_built_again(open_chat, text_of):
     options = replies(["<think>", "hm", "</think>", "hello"], ["you"])
     chat = open_chat(options | {"recurrent": True}, THINK)
