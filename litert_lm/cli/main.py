@@ -11,7 +11,18 @@ from contextlib import contextmanager
 from types import FrameType
 
 from litert_lm import __version__
-from litert_lm.cli import bench, convert, list_models, pull, rm, run, serve, show, ui
+from litert_lm.cli import (
+    bench,
+    chat,
+    convert,
+    list_models,
+    pull,
+    rm,
+    run,
+    serve,
+    show,
+    ui,
+)
 from litert_lm.errors import (
     DownloadError,
     InvalidArgumentError,
@@ -24,7 +35,7 @@ from litert_lm.errors import (
 
 __all__ = ["build_parser", "main"]
 
-_VERBS = (run, serve, pull, list_models, show, rm, convert, bench)
+_VERBS = (run, chat, serve, pull, list_models, show, rm, convert, bench)
 
 #: The first class that fits gives the exit code.
 _EXIT_CODES: tuple[tuple[type[LiteRtLmError], int], ...] = (

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from litert_lm.cli import ui
+from litert_lm.cli.options import add_sampling_options, add_threads_option
 from litert_lm.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -36,8 +37,14 @@ def add_parser(verbs: Any) -> None:
         action="store_true",
         help="give the prompt to the model as it is, without chat template",
     )
-    _add_generation_options(parser)
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads")
+    add_sampling_options(parser)
+    parser.add_argument(
+        "--stop",
+        action="append",
+        metavar="TEXT",
+        help="end the answer before this text; can be given several times",
+    )
+    add_threads_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--stats",
@@ -45,31 +52,6 @@ def add_parser(verbs: Any) -> None:
         help="end with a line of figures on stderr even when that is no terminal",
     )
     parser.set_defaults(run=run)
-
-
-def _add_generation_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--max-new-tokens",
-        type=int,
-        metavar="N",
-        help="end the answer after N tokens (default: go on to the stop token)",
-    )
-    parser.add_argument(
-        "--temperature", type=float, metavar="T", help="0 is greedy (default: model's)"
-    )
-    parser.add_argument(
-        "--top-k", type=int, metavar="K", help="draw from the K likeliest tokens"
-    )
-    parser.add_argument(
-        "--top-p", type=float, metavar="P", help="draw from this share of likelihood"
-    )
-    parser.add_argument("--seed", type=int, metavar="N", help="make drawing repeatable")
-    parser.add_argument(
-        "--stop",
-        action="append",
-        metavar="TEXT",
-        help="end the answer before this text; can be given several times",
-    )
 
 
 def run(args: argparse.Namespace) -> int:

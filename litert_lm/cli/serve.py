@@ -69,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         from litert_lm.serve import app
     except ImportError as error:
+        if _is_our_own(error):
+            raise
         raise MissingExtraError.of(
             "litert-lm serve", _package(error), "grpc"
         ) from error
@@ -179,6 +181,11 @@ def _announce(server: Server, options: ServerOptions) -> None:
     ui.out(f"gRPC {host}:{server.grpc_port}")
     ui.out(f"HTTP {scheme}://{host}:{server.http_port}")
     ui.flush()
+
+
+def _is_our_own(error: ImportError) -> bool:
+    """Whether a part of this package is missing: no extra brings it."""
+    return (error.name or "").split(".")[0] == __name__.split(".")[0]
 
 
 def _package(error: ImportError) -> str:

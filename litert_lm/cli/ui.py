@@ -15,6 +15,7 @@ from typing import Any
 from litert_lm.errors import StorageError
 
 __all__ = [
+    "aside",
     "error",
     "flush",
     "note",
@@ -103,6 +104,13 @@ def note(text: str) -> None:
     if sys.stderr is not None:
         with suppress(OSError):
             print(_CONTROL.sub("?", text), file=sys.stderr, flush=True)
+
+
+def aside(text: str) -> None:
+    """Beside the answer, without a line's end; dropped where nobody can read it."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(_CONTROL.sub("", text), end="", file=sys.stderr, flush=True)
 
 
 def error(text: str) -> None:
