@@ -135,16 +135,26 @@ def test_a_model_that_is_none_ends_the_server(command: Command, tmp_path: Path) 
     assert done.code == 4
 
 
-def test_without_the_extra_there_is_a_pip_line(model: Path) -> None:
+def serve_without(module: str, model: Path) -> subprocess.CompletedProcess[str]:
     script = (
-        "import sys; sys.modules['grpc'] = None\n"
+        f"import sys; sys.modules[{module!r}] = None\n"
         "from litert_lm.cli.main import main\n"
         "sys.exit(main(['serve', sys.argv[1]]))\n"
     )
     command = [sys.executable, "-c", script, str(model)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+def test_without_the_extra_there_is_a_pip_line(model: Path) -> None:
+    done = serve_without("grpc", model)
     assert done.returncode == 1
     assert 'pip install "pylitert-lm[grpc]"' in done.stderr
+
+
+def test_a_part_of_the_package_is_no_extra(model: Path) -> None:
+    done = serve_without("litert_lm.serve.metrics", model)
+    assert done.returncode != 0
+    assert "litert_lm.serve.metrics" in done.stderr and "pip install" not in done.stderr
 
 
 @pytest.mark.usefixtures("homes")
