@@ -373,7 +373,7 @@ class Session(AbstractSession):
 
     @property
     def _turn(self) -> Turn:
-        return self._turns.current
+        return self._turns.at(len(self._sequence.token_ids))
 
     @_turn.setter
     def _turn(self, turn: Turn) -> None:

@@ -37,10 +37,16 @@ class Turns:
         """Pairs of a number of tokens and what began there, in order."""
         return tuple(self._marks)
 
-    @property
-    def current(self) -> Turn:
-        """Where the session stands now."""
-        return self._marks[-1][1]
+    def at(self, num_tokens: int) -> Turn:
+        """Where the session stands that has so many tokens.
+
+        What began behind them is forgotten. In the middle of its first prompt it is
+        as after the first part of one: BOS comes no more.
+        """
+        if self._marks[-1][0] > num_tokens:
+            self.rewind(num_tokens)
+        turn = self._marks[-1][1]
+        return Turn.PREFILLED if num_tokens and turn is Turn.FRESH else turn
 
     def begin(self, turn: Turn, num_tokens: int) -> None:
         """Note that `turn` begins behind that many tokens."""

@@ -111,6 +111,30 @@ def test_texts_go_on_as_at_first_after_going_back(echoing):
     assert session.token_ids == prompt
 
 
+def test_bos_comes_once_after_going_back_into_the_first_prompt(
+    open_engine, make_conformance_bundle
+):
+    engine = open_engine(make_conformance_bundle())
+    session = engine.create_session(apply_prompt_template=False)
+    session.generate("hello", max_new_tokens=1)
+    session.rewind(3)
+    info = session.generate("abc", max_new_tokens=1).prompt_info
+    assert info.token_ids == tuple(engine.tokenize("abc"))
+    session.rewind(0)
+    info = session.generate("abc", max_new_tokens=1).prompt_info
+    assert info.token_ids == (engine.bos_token_id, *engine.tokenize("abc"))
+
+
+def test_a_context_that_was_lost_begins_anew(open_engine, make_conformance_bundle):
+    """As Ctrl-C leaves it between the entries and the rest of a session."""
+    engine = open_engine(make_conformance_bundle())
+    session = engine.create_session(apply_prompt_template=False)
+    session.generate("hello", max_new_tokens=1)
+    session._sequence.rewind(0)
+    info = session.generate("abc", max_new_tokens=1).prompt_info
+    assert info.token_ids[0] == engine.bos_token_id
+
+
 @pytest.mark.parametrize("count", [-1, 10_000, 1.5, True, None, "1"])
 def test_wrong_numbers_of_tokens_to_keep(llama, count):
     session = llama.create_session()
