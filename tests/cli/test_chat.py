@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -294,3 +295,23 @@ def test_ctrl_c_ends_a_pipe(model: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err.strip()) == (130, b"")
     assert b"you" not in out
+
+
+def test_five_turns_with_a_real_model(
+    command: Command, default_model: Path, pipe: Callable[[bytes], None]
+) -> None:
+    """Each turn keeps what was there: earlier prompts and answers, all of it."""
+    questions = ["My name is Ada.", "Who are you?", "Name a colour.", "Why?", "Bye!"]
+    pipe("\n".join(questions).encode())
+    options = ["--temperature", 0, "--max-new-tokens", 16, "--stats"]
+    done = command("chat", default_model, *options)
+    assert (done.code, len(done.err.splitlines())) == (0, 5)
+    counts = [
+        list(map(int, re.findall(r"\d+", line)))[:3]
+        for line in done.err.split("\n")[:5]
+    ]
+    num_kept = 0
+    for num_read, num_prompt, num_new in counts:
+        assert num_prompt == num_kept + num_read
+        num_kept = num_prompt + num_new
+    assert all(num_read < 24 for num_read, _, _ in counts[1:])
