@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from litert_lm.bench.benchmark import Benchmark
     from litert_lm.bundle.metadata import Channel
     from litert_lm.chat.messages import Content, Contents, Message, Role
-    from litert_lm.chat.tool_call import ToolCall
-    from litert_lm.chat.tools import Tool, ToolEventHandler, tool_from_function
+    from litert_lm.chat.parsers.tool_call import ToolCall
+    from litert_lm.chat.tools.tool import Tool, ToolEventHandler, tool_from_function
     from litert_lm.config import Backend, GenerateLimits, SamplerConfig
     from litert_lm.conversation.conversation import Conversation
     from litert_lm.conversation.reply_info import ReplyInfo
@@ -180,11 +180,11 @@ _HOMES = {
     "SupportedModalities": "litert_lm.model_info",
     "SuppressTokensConfig": "litert_lm.reply_config",
     "ThinkingConfig": "litert_lm.reply_config",
-    "Tool": "litert_lm.chat.tools",
-    "ToolCall": "litert_lm.chat.tool_call",
-    "ToolEventHandler": "litert_lm.chat.tools",
+    "Tool": "litert_lm.chat.tools.tool",
+    "ToolCall": "litert_lm.chat.parsers.tool_call",
+    "ToolEventHandler": "litert_lm.chat.tools.tool",
     "set_min_log_severity": "litert_lm.logs",
-    "tool_from_function": "litert_lm.chat.tools",
+    "tool_from_function": "litert_lm.chat.tools.tool",
 }
 
 

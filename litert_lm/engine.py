@@ -41,7 +41,7 @@ from litert_lm.session import Session
 from litert_lm.texts import load_texts
 
 if TYPE_CHECKING:
-    from litert_lm.chat.tools import Tool, ToolEventHandler
+    from litert_lm.chat.tools.tool import Tool, ToolEventHandler
     from litert_lm.conversation.conversation import Conversation
     from litert_lm.conversation.saved import SavedConversation
     from litert_lm.conversation.settings import ConversationSettings

@@ -35,6 +35,7 @@ ALLOWED = {(room, beside) for room in ("cli", "bench") for beside in BESIDE}
 ALLOWED |= {("hub", "convert")}
 #: Rooms inside rooms, from the top down; "" are the modules that are in none.
 INNER_LAYERS = {
+    "chat": ("", "tools", "parsers", "sandbox"),
     "executor": ("", "steps", "kv", "native", "patching", "layout"),
     "sampling": ("constraint", ""),
 }

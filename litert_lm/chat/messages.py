@@ -23,7 +23,7 @@ from litert_lm.chat.contents import (
     contents_from,
     contents_json,
 )
-from litert_lm.chat.tool_call import ToolCall
+from litert_lm.chat.parsers.tool_call import ToolCall
 from litert_lm.errors import InvalidArgumentError, shown
 
 __all__ = [

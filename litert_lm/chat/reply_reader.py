@@ -13,7 +13,7 @@ from litert_lm.chat.channels import ChannelSplitter, Piece, reasoning_of
 from litert_lm.chat.messages import Message
 from litert_lm.chat.parsers.dialects import Dialect
 from litert_lm.chat.parsers.reply import ReplyParser
-from litert_lm.chat.tool_call import ToolCall
+from litert_lm.chat.parsers.tool_call import ToolCall
 
 __all__ = ["ReplyReader"]
 

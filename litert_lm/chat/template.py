@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 from jinja2 import Template
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
-from litert_lm.chat.budget import check_given, limited
-from litert_lm.chat.sandbox import TemplateEnvironment
+from litert_lm.chat.sandbox.budget import check_given, limited
+from litert_lm.chat.sandbox.environment import TemplateEnvironment
 from litert_lm.errors import InvalidArgumentError, LiteRtLmError, ModelFileError
 
 __all__ = ["PROBE", "fill", "render"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from litert_lm.bundle.metadata import Channel, ModelConfig
 from litert_lm.chat.channels import open_channel
 from litert_lm.chat.messages import Message
+from litert_lm.chat.parsers.tool_call import ToolCall
 from litert_lm.chat.reply_reader import ReplyReader
-from litert_lm.chat.tool_call import ToolCall
 from litert_lm.conversation.context import ContextText, Plan, stop_ids_of
 from litert_lm.conversation.message_options import MessageOptions
 from litert_lm.conversation.reply_info import ReplyInfo

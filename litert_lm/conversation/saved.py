@@ -10,7 +10,7 @@ from typing import Any
 
 from litert_lm.chat.messages import message_json
 from litert_lm.chat.prompts import PromptRenderer
-from litert_lm.chat.tools import Tool, ToolEventHandler
+from litert_lm.chat.tools.tool import Tool, ToolEventHandler
 from litert_lm.conversation.context import ContextText, Standing
 from litert_lm.conversation.settings import INFER, ConversationSettings
 from litert_lm.errors import InvalidArgumentError, SavedStateError

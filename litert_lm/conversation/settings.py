@@ -9,7 +9,7 @@ from typing import Any
 from litert_lm.bundle.metadata import Channel
 from litert_lm.chat.channels import channels_from
 from litert_lm.chat.messages import message_json
-from litert_lm.chat.tools import Tool, ToolEventHandler
+from litert_lm.chat.tools.tool import Tool, ToolEventHandler
 from litert_lm.config import check_count, check_flag
 from litert_lm.errors import InvalidArgumentError, shown
 from litert_lm.reply_config import ConstrainedDecodingConfig, ThinkingConfig

@@ -8,12 +8,12 @@ from typing import Any
 from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.chat.messages import Message
 from litert_lm.chat.parsers.dialects import Dialect, dialect_of, infer_dialect
+from litert_lm.chat.parsers.tool_call import ToolCall
 from litert_lm.chat.template import PROBE, fill
-from litert_lm.chat.tool_call import ToolCall
-from litert_lm.chat.tool_grammar import tool_choice_grammar
-from litert_lm.chat.tool_runs import run_tool_calls
-from litert_lm.chat.tool_text import argument_texts, declaration, result_text
-from litert_lm.chat.tools import Tool, ToolEventHandler, as_tools, description_of
+from litert_lm.chat.tools.grammar import tool_choice_grammar
+from litert_lm.chat.tools.runs import run_tool_calls
+from litert_lm.chat.tools.text import argument_texts, declaration, result_text
+from litert_lm.chat.tools.tool import Tool, ToolEventHandler, as_tools, description_of
 from litert_lm.errors import InvalidArgumentError, LiteRtLmError, shown
 from litert_lm.tokenizer import Tokenizer
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from litert_lm.bundle.tool_syntax import CALLS_ONLY, ToolSyntax
-from litert_lm.errors import InvalidArgumentError, ModelFileError, shown
+from litert_lm.errors import ModelFileError, shown
 
-__all__ = ["DIALECTS", "Dialect", "dialect_named", "dialect_of", "infer_dialect"]
+__all__ = ["DIALECTS", "Dialect", "dialect_of", "infer_dialect"]
 
 PYTHON, JSON, FC, XML = "python", "json", "fc", "xml"
 _MAX_MARKER_CHARS = 256
@@ -102,16 +102,6 @@ _SIGNS = (
     ("```tool_code", replace(_GEMMA, is_text_for_template=False)),
     ("<function name=", _MINICPM),
 )
-
-
-def dialect_named(name: str) -> Dialect:
-    """The dialect of the family `name`, such as ``qwen3``."""
-    if name not in DIALECTS:
-        raise InvalidArgumentError(
-            f"No tool dialect is called {shown(name)}. Choose one of"
-            f" {', '.join(sorted(DIALECTS))}."
-        )
-    return DIALECTS[name]
 
 
 def dialect_of(model_type: str, syntax: ToolSyntax | None = None) -> Dialect | None:

@@ -14,7 +14,7 @@ from litert_lm.chat.parsers.base import (
     clean_value,
     shorten,
 )
-from litert_lm.chat.tool_call import ToolCall
+from litert_lm.chat.parsers.tool_call import ToolCall
 
 __all__ = ["parse_json"]
 

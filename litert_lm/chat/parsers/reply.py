@@ -13,9 +13,9 @@ from litert_lm.chat.parsers.fences import Strings, fences_of
 from litert_lm.chat.parsers.json_calls import parse_json
 from litert_lm.chat.parsers.pattern import Pattern
 from litert_lm.chat.parsers.python_calls import parse_python
+from litert_lm.chat.parsers.tool_call import ToolCall
+from litert_lm.chat.parsers.typed_strings import typed_arguments
 from litert_lm.chat.parsers.xml_calls import parse_xml
-from litert_lm.chat.tool_call import ToolCall
-from litert_lm.chat.typed_strings import typed_arguments
 
 __all__ = ["CallParser", "ParsedReply", "ReplyParser", "parse_reply"]
 

@@ -12,7 +12,7 @@ from litert_lm.chat.parsers.base import (
     clean_text,
 )
 from litert_lm.chat.parsers.cursor import Cursor
-from litert_lm.chat.tool_call import ToolCall
+from litert_lm.chat.parsers.tool_call import ToolCall
 
 __all__ = ["parse_xml"]
 

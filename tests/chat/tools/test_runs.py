@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import enum
 import json
@@ -11,10 +10,10 @@ import threading
 import numpy as np
 import pytest
 
-from litert_lm.chat.json_values import json_value
-from litert_lm.chat.tool_call import ToolCall, with_ids
-from litert_lm.chat.tool_runs import run_tool_calls, run_tool_calls_async
-from litert_lm.chat.tools import Tool, ToolEventHandler, as_tools, tool_name
+from litert_lm.chat.parsers.tool_call import ToolCall
+from litert_lm.chat.tools.json_values import json_value
+from litert_lm.chat.tools.runs import run_tool_calls
+from litert_lm.chat.tools.tool import Tool, ToolEventHandler, as_tools, tool_name
 from litert_lm.errors import InvalidArgumentError
 
 
@@ -70,14 +69,6 @@ def test_calls_may_run_at_the_same_time():
     assert responses(run_tool_calls(calls, tools, max_parallel=3)) == [0, 1, 2]
 
 
-def test_the_event_loop_goes_on_while_tools_run():
-    tools, calls = meeting(3)
-    results = asyncio.run(run_tool_calls_async(calls, tools, max_parallel=3))
-    assert responses(results) == [0, 1, 2]
-    results = asyncio.run(run_tool_calls_async([ToolCall("add", {"a": 1})] * 2, TOOLS))
-    assert responses(results) == [3, 3]
-
-
 @pytest.mark.parametrize("count", [0, -1, "2"])
 def test_the_number_at_a_time_is_checked(count):
     with pytest.raises(InvalidArgumentError, match="max_parallel"):
@@ -108,14 +99,6 @@ def test_a_handler_approves_calls_and_changes_results(max_parallel):
     asked = [calls[0].to_json(), 3, calls[1].to_json(), calls[2].to_json(), 5]
     order = [0, 1, 2, 3, 4] if max_parallel == 1 else [0, 2, 3, 1, 4]
     assert handler.seen == [asked[i] for i in order]
-
-
-def test_ids_are_made_once():
-    calls = with_ids([ToolCall("f", {}), ToolCall("f", {}, "mine")])
-    assert calls[1].id == "mine"
-    assert calls[0].id.startswith("call_")
-    assert with_ids(calls) == calls
-    assert calls[0].to_json()["id"] == calls[0].id
 
 
 class Plain(Tool):

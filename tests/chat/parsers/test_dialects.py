@@ -11,13 +11,12 @@ from litert_lm._proto.llm_model_type_pb2 import LlmModelType
 from litert_lm.bundle.tool_syntax import CALLS_ONLY, ToolSyntax, tool_syntax
 from litert_lm.chat.parsers.dialects import (
     DIALECTS,
-    dialect_named,
     dialect_of,
     infer_dialect,
 )
 from litert_lm.chat.parsers.reply import parse_reply
-from litert_lm.chat.tool_call import ToolCall
-from litert_lm.errors import InvalidArgumentError, MissingExtraError, ModelFileError
+from litert_lm.chat.parsers.tool_call import ToolCall
+from litert_lm.errors import MissingExtraError, ModelFileError
 
 
 def dialect(text):
@@ -109,12 +108,6 @@ def test_a_template_shows_its_dialect():
     assert infer_dialect("... <tool_call> ...") == DIALECTS["qwen3"]
     assert infer_dialect("<|tool_call_start|>") == DIALECTS["lfm2"]
     assert infer_dialect("no tools") is None
-
-
-def test_a_dialect_has_a_name():
-    assert dialect_named("gemma4") is DIALECTS["gemma4"]
-    with pytest.raises(InvalidArgumentError, match="qwen3"):
-        dialect_named("gpt")
 
 
 def test_calls_only_is_the_files_word():

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 
-from litert_lm.chat.docstrings import parse_docstring
-from litert_lm.chat.tools import tool_from_function
-from litert_lm.chat.type_schema import schema_of_type
+from litert_lm.chat.tools.docstrings import parse_docstring
+from litert_lm.chat.tools.tool import tool_from_function
+from litert_lm.chat.tools.type_schema import schema_of_type
 from litert_lm.errors import InvalidArgumentError
 
 

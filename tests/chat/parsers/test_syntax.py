@@ -15,9 +15,9 @@ from litert_lm.chat.parsers.dialects import DIALECTS
 from litert_lm.chat.parsers.fc_calls import parse_fc
 from litert_lm.chat.parsers.json_calls import parse_json
 from litert_lm.chat.parsers.python_calls import parse_python
+from litert_lm.chat.parsers.tool_call import ToolCall
 from litert_lm.chat.parsers.xml_calls import parse_xml
-from litert_lm.chat.tool_call import ToolCall
-from litert_lm.chat.tool_text import argument_texts
+from litert_lm.chat.tools.text import argument_texts
 
 NAMES = st.from_regex(r"[a-z][a-z_0-9]{0,8}", fullmatch=True)
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)

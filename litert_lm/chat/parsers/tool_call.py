@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ToolCall", "with_ids"]
+__all__ = ["ToolCall"]
 
 
 @dataclass
@@ -31,11 +29,3 @@ class ToolCall:
         function = {"name": self.name, "arguments": self.arguments}
         shape: dict[str, Any] = {"type": self.type, "function": function}
         return shape if self.id is None else shape | {"id": self.id}
-
-
-def with_ids(calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """The calls, each with an id that no other call has; ids that exist are kept."""
-    return [
-        call if call.id else replace(call, id=f"call_{secrets.token_hex(12)}")
-        for call in calls
-    ]

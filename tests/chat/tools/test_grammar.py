@@ -14,8 +14,8 @@ import pytest
 
 from litert_lm.chat.parsers.dialects import DIALECTS
 from litert_lm.chat.parsers.reply import parse_reply
-from litert_lm.chat.tool_grammar import chosen_tools, tool_choice_grammar
-from litert_lm.chat.tools import as_tools
+from litert_lm.chat.tools.grammar import chosen_tools, tool_choice_grammar
+from litert_lm.chat.tools.tool import as_tools
 from litert_lm.errors import InvalidArgumentError, UnsupportedModelError
 from litert_lm.sampling.constraint.compiler import ConstraintCompiler, ConstraintSpec
 from tests.sampling.constraint.walks import KINDS, model_of, walk

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypedDict
 
 import pytest
 
-from litert_lm.chat.coercion import coerce
-from litert_lm.chat.tools import tool_from_function
+from litert_lm.chat.tools.coercion import coerce
+from litert_lm.chat.tools.tool import tool_from_function
 from litert_lm.errors import InvalidArgumentError
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from litert_lm.chat.json_values import json_value
-from litert_lm.chat.tool_arguments import bind_arguments
-from litert_lm.chat.tool_schema import schema_of_function
+from litert_lm.chat.tools.arguments import bind_arguments
+from litert_lm.chat.tools.json_values import json_value
+from litert_lm.chat.tools.schema import schema_of_function
 from litert_lm.errors import InvalidArgumentError, shown
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from litert_lm.chat.parsers.dialects import DIALECTS
-from litert_lm.chat.tool_text import argument_texts, declaration, result_text
+from litert_lm.chat.tools.text import argument_texts, declaration, result_text
 from litert_lm.errors import InvalidArgumentError
 
 PYTHON, FC = DIALECTS["gemma3n"], DIALECTS["function_gemma"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from litert_lm.chat.parsers.dialects import DIALECTS
 from litert_lm.chat.parsers.reply import ReplyParser, parse_reply
-from litert_lm.chat.tool_call import ToolCall
+from litert_lm.chat.parsers.tool_call import ToolCall
 
 TOOL = {
     "type": "function",

@@ -22,8 +22,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from litert_lm.chat.budget import as_list, charge, check_size, spend_steps
-from litert_lm.chat.filters import FILTERS, check_format, joined, replaced
+from litert_lm.chat.sandbox.budget import as_list, charge, check_size, spend_steps
+from litert_lm.chat.sandbox.filters import FILTERS, check_format, joined, replaced
 
 __all__ = ["TemplateEnvironment"]
 

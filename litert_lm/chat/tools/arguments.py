@@ -8,13 +8,13 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from litert_lm.chat.coercion import coerce
-from litert_lm.chat.tool_schema import (
+from litert_lm.chat.tools.coercion import coerce
+from litert_lm.chat.tools.schema import (
     function_hints,
     function_name,
     function_parameters,
 )
-from litert_lm.chat.type_schema import without_annotation
+from litert_lm.chat.tools.type_schema import without_annotation
 from litert_lm.errors import InvalidArgumentError, shown
 
 __all__ = ["bind_arguments"]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from litert_lm.chat.json_values import json_value
-from litert_lm.chat.tool_call import ToolCall
-from litert_lm.chat.tools import Tool, ToolEventHandler
+from litert_lm.chat.parsers.tool_call import ToolCall
+from litert_lm.chat.tools.json_values import json_value
+from litert_lm.chat.tools.tool import Tool, ToolEventHandler
 from litert_lm.errors import InvalidArgumentError, shown
 
-__all__ = ["ToolResult", "run_tool_calls", "run_tool_calls_async"]
+__all__ = ["ToolResult", "run_tool_calls"]
 
 _MAX_ERROR_CHARS = 2000
 _DENIED = "Error: the call was not approved."
@@ -64,34 +63,6 @@ def run_tool_calls(
     approvals = [_is_approved(call, handler) for call in calls]
     with ThreadPoolExecutor(max_workers=min(max_parallel, len(calls))) as pool:
         ran = list(pool.map(_ran, calls, [tools] * len(calls), approvals))
-    return [_heard(result, handler) for result in ran]
-
-
-async def run_tool_calls_async(
-    calls: Sequence[ToolCall],
-    tools: Mapping[str, Tool],
-    handler: ToolEventHandler | None = None,
-    *,
-    max_parallel: int = 1,
-) -> list[ToolResult]:
-    """As run_tool_calls, with the tools in threads, so that the event loop goes on."""
-    _check(max_parallel)
-    if max_parallel == 1 or len(calls) < 2:
-        return [
-            _heard(
-                await asyncio.to_thread(_ran, call, tools, _is_approved(call, handler)),
-                handler,
-            )
-            for call in calls
-        ]
-    gate = asyncio.Semaphore(max_parallel)
-
-    async def run(call: ToolCall, is_approved: bool) -> ToolResult:
-        async with gate:
-            return await asyncio.to_thread(_ran, call, tools, is_approved)
-
-    approvals = [_is_approved(call, handler) for call in calls]
-    ran = await asyncio.gather(*map(run, calls, approvals))
     return [_heard(result, handler) for result in ran]
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from litert_lm.chat.parsers.dialects import FC, JSON, PYTHON, Dialect
-from litert_lm.chat.tools import tool_name
-from litert_lm.chat.value_grammar import (
+from litert_lm.chat.tools.tool import tool_name
+from litert_lm.chat.tools.value_grammar import (
     RuleBook,
     Style,
     ValueRules,

@@ -13,7 +13,7 @@ from jinja2 import Environment, pass_environment
 from jinja2.exceptions import SecurityError
 from jinja2.filters import FILTERS as DEFAULT_FILTERS
 
-from litert_lm.chat.budget import as_list, charge, check_size, deep_size
+from litert_lm.chat.sandbox.budget import as_list, charge, check_size, deep_size
 
 __all__ = ["FILTERS", "check_format", "joined", "replaced"]
 

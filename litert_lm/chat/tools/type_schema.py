@@ -15,7 +15,7 @@ from collections import abc
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from litert_lm.chat.docstrings import parse_docstring
+from litert_lm.chat.tools.docstrings import parse_docstring
 
 __all__ = [
     "NO_DEFAULT",

@@ -15,7 +15,7 @@ from collections import abc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from litert_lm.chat.type_schema import fields_of, without_annotation
+from litert_lm.chat.tools.type_schema import fields_of, without_annotation
 from litert_lm.errors import InvalidArgumentError, shown
 
 __all__ = ["coerce"]

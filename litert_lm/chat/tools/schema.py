@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from litert_lm.chat.docstrings import parse_docstring
-from litert_lm.chat.type_schema import (
+from litert_lm.chat.tools.docstrings import parse_docstring
+from litert_lm.chat.tools.type_schema import (
     NO_DEFAULT,
     hints_of,
     json_default,

@@ -1,0 +1,1 @@
+"""Where untrusted templates run, and what they may cost."""

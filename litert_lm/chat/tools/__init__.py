@@ -1,0 +1,1 @@
+"""Tools: how they are described, called and run."""
