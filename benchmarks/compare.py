@@ -197,6 +197,8 @@ def _measure(
             _note(contender, threads, scenario, number, args.rounds)
             for environment, (model, options) in files.items():
                 job = _job(args, scenario, model, threads, options)
+                if scenario == "speed":
+                    job["engine_options"] = dict(environment.peer.speed_options)
                 answers[environment].append(environment.measure(job))
         for measure in _SCENARIOS[scenario]:
             # The first round filled the caches.
@@ -221,6 +223,7 @@ def _job(
         "model": model,
         "threads": threads,
         "options": options,
+        "engine_options": {},
         "prompt_tokens": args.prompt_tokens,
         "new_tokens": args.new_tokens,
         "short_prompt_tokens": args.short_prompt_tokens,

@@ -13,9 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-# Each is one token in the usual vocabularies; the count is checked.
-_WORD = " the"
-_FIRST_WORDS = (" a", " an", " and", " as", " at", " by", " for", " in", " is", " of")
+_WORD = " the"  # one token in the usual vocabularies; the count is checked
 _WARM_UP_TOKENS = 8
 
 
@@ -24,14 +22,19 @@ def main(job: dict[str, Any]) -> dict[str, float]:
 
     Args:
         job: scenario ("load", "memory" or "speed"), model, threads, cache_dir, options
-            (of the CPU backend), prompt_tokens, new_tokens, short_prompt_tokens and
-            repetitions.
+            (of the CPU backend), engine_options, prompt_tokens, new_tokens,
+            short_prompt_tokens and repetitions.
     """
     from litert_lm import Backend, Engine
 
     options = {"thread_count": job["threads"], **job["options"]}
     begin = time.perf_counter()
-    engine = Engine(job["model"], Backend.CPU(**options), cache_dir=job["cache_dir"])
+    engine = Engine(
+        job["model"],
+        Backend.CPU(**options),
+        cache_dir=job["cache_dir"],
+        **job["engine_options"],
+    )
     try:
         if job["scenario"] == "load":
             answer(engine, 1, 1)
@@ -48,28 +51,18 @@ def speed(engine: Any, job: dict[str, Any]) -> dict[str, float]:
     """Median tokens per second of prefill, and of decoding behind a short prompt."""
     answer(engine, job["prompt_tokens"], _WARM_UP_TOKENS)
     prefill, decode = [], []
-    short, new = job["short_prompt_tokens"], job["new_tokens"]
-    for turn in range(1, job["repetitions"] + 1):
-        prefill.append(answer(engine, job["prompt_tokens"], 1, turn)[0])
-        decode.append(answer(engine, short, new, turn)[1])
+    for _ in range(job["repetitions"]):
+        prefill.append(answer(engine, job["prompt_tokens"], 1)[0])
+        decode.append(answer(engine, job["short_prompt_tokens"], job["new_tokens"])[1])
     return {
         "prefill_tokens_per_s": job["prompt_tokens"] / median(prefill),
         "decode_tokens_per_s": job["new_tokens"] / median(decode),
     }
 
 
-def answer(
-    engine: Any, num_prompt_tokens: int, num_new_tokens: int, turn: int = 0
-) -> list[float]:
-    """Seconds of prefill and of decode in a session of their own.
-
-    Prompts of each turn begin with other words, so that no prefix cache knows them.
-    """
-    tens, ones = divmod(turn, len(_FIRST_WORDS))
-    first = _FIRST_WORDS[ones] + _FIRST_WORDS[tens % len(_FIRST_WORDS)]
-    text = first + _WORD * (num_prompt_tokens - 2)
-    if num_prompt_tokens < 2:
-        text = _WORD * num_prompt_tokens
+def answer(engine: Any, num_prompt_tokens: int, num_new_tokens: int) -> list[float]:
+    """Seconds of prefill and of decode in a session of their own."""
+    text = _WORD * num_prompt_tokens
     num_tokens = len(engine.tokenize(text))
     if num_tokens != num_prompt_tokens:
         raise SystemExit(f"{num_prompt_tokens} words are {num_tokens} tokens here")

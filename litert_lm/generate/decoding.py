@@ -115,14 +115,25 @@ def _decode_by_turns(
         (fork, decode(fork, decoding, is_cancelled))
         for fork, decoding in zip(forks, decodings, strict=True)
     ]
+    # Forced tokens are stored by the call behind them, in a single answer too.
+    may_share = not any(map(_takes_forced, decodings))
     while running:
-        if not is_cancelled():
+        if may_share and not is_cancelled():
             prepare_steps([fork for fork, _ in running])
         for answer in tuple(running):
             output = next(answer[1])
             if output.finish_info is not None:
                 running.remove(answer)
             yield output
+
+
+def _takes_forced(decoding: Decoding) -> bool:
+    """Whether tokens that a grammar forces are taken without a step of the model.
+
+    Processors may prefer other tokens for the same text, and scores need logits.
+    """
+    is_plain = not decoding.processors and decoding.scorer is None
+    return decoding.constraint is not None and is_plain
 
 
 _Steps = Callable[[list[int]], tuple[int, Logits | None]]
@@ -160,14 +171,14 @@ class _ConstrainedSteps:
         self._constraint = constraint
         self._sampler = decoding.sampler
         self._processors = decoding.processors or None
-        self._is_scored = decoding.scorer is not None
+        self._takes_forced = _takes_forced(decoding)
         self._forced: list[int] = []
 
     def __call__(self, ids: list[int]) -> tuple[int, Logits | None]:
         if not self._forced and self._processors is None:
             self._forced = self._constraint.forced_ids()
         forced = self._forced.pop(0) if self._forced else None
-        if forced is not None and not self._is_scored:
+        if forced is not None and self._takes_forced:
             self._constraint.accept(forced)
             return forced, None
         logits = self._sequence.step()

@@ -18,8 +18,6 @@ from litert_lm.generate.sequence_state import SequenceState
 
 __all__ = ["TokenSequence", "prepare_steps"]
 
-_DEFAULT_USE = PrefixUse()
-
 
 class TokenSequence:
     """Token ids with their KV entries.
@@ -42,6 +40,7 @@ class TokenSequence:
         self._executor = executor
         self._cache = executor.new_cache()
         self._prepared: npt.NDArray[np.float32] | None = None
+        self._reuse = PrefixUse()
         self._prefix_cache = prefix_cache
         self._chain = PrefixChain(executor, prefix_cache)
         finalizer = weakref.finalize(self, self._chain.close)
@@ -61,14 +60,14 @@ class TokenSequence:
         self,
         token_ids: Iterable[int],
         *,
-        reuse: PrefixUse = _DEFAULT_USE,
+        reuse: PrefixUse | None = None,
         is_cancelled: Callable[[], bool] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
         """Append ids and store all entries but the last one's.
 
         Args:
-            reuse: how the prefix cache is used.
+            reuse: how the prefix cache is used; None as before.
             is_cancelled, progress: as in Executor.prefill.
 
         Returns:
@@ -80,6 +79,7 @@ class TokenSequence:
         After any error the sequence is as before.
         """
         before = len(self.token_ids)
+        self._reuse = reuse or self._reuse
         try:
             self.token_ids.extend(token_ids)
             pending = self.token_ids[self._cache.num_tokens : -1]
@@ -88,7 +88,7 @@ class TokenSequence:
             return self._chain.prefill(
                 self._cache,
                 pending,
-                reuse,
+                self._reuse,
                 is_cancelled=is_cancelled,
                 progress=progress,
             )
@@ -171,6 +171,7 @@ class TokenSequence:
         """A sequence of its own with the same ids and entries, bit for bit."""
         copy = TokenSequence(self._executor, self._prefix_cache)
         copy.token_ids = list(self.token_ids)
+        copy._reuse = self._reuse
         copy._cache.copy_from(self._cache)
         copy._chain.follow(self._chain)
         return copy
