@@ -97,10 +97,13 @@ class ToolSet:
         if self.dialect is None:
             if choice == "none":
                 return None
-            raise InvalidArgumentError(
-                f"tool_choice is {shown(choice)}, but there are no tools that this "
-                "model can call; give tools, or leave tool_choice out."
-            )
+            what = "there are no tools; give tools, or leave tool_choice out."
+            if self.descriptions:
+                what = (
+                    "neither the bundle's model type nor its template says how this "
+                    "model calls tools; pass a chat_template with a known call syntax."
+                )
+            raise InvalidArgumentError(f"tool_choice is {shown(choice)}, but {what}")
         return tool_choice_grammar(
             choice,
             self.descriptions,
