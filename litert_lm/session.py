@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
 
 from litert_lm.bundle.metadata import ModelConfig
 from litert_lm.config import SamplerConfig, check_count
@@ -129,29 +128,30 @@ class Session(AbstractSession):
         is_cancelled = self._cancellation()
         request = GenerateRequest.from_options(prompt, options)
         prepared = self._runner.prepare(request, self._answers)
-        with self._exclusive():
-            ids = self._assembler.request_ids(request, self._turn)
-            self._runner.check_prompt(prepared, ids, len(self._sequence.token_ids))
-        return ChunkIterator(self._stream(prepared, is_cancelled), self.cancel_process)
+        return self.prepared_stream(prepared, is_cancelled)
 
-    def reply_stream(
-        self, token_ids: Sequence[int], options: ReplyOptions
-    ) -> ChunkIterator[GenerateResponse]:
-        """Answer a conversation's prompt in chunks, as `generate_stream` does.
+    def prepare_reply(
+        self, token_ids: Sequence[int], num_kept: int, options: ReplyOptions
+    ) -> PreparedRequest:
+        """The request for a conversation's reply; checked, and nothing has changed.
 
-        Special tokens are text here. Without a limit the answer may fill the context.
-
-        Raises:
-            InvalidArgumentError: a wrong option, or a prompt that does not fit.
-            SessionStateError: closed, or busy elsewhere.
+        `token_ids` go behind the first `num_kept` tokens of the context, which the
+        reply may fill. Raises InvalidArgumentError for a wrong option.
         """
-        is_cancelled = self._cancellation()
-        request = options.request(token_ids, self._sequence.num_free - len(token_ids))
-        prepared = self._runner.prepare(request, self._answers)
+        num_free = self._executor.context_length - num_kept - len(token_ids)
+        request = options.request(token_ids, num_free)
+        return self._runner.prepare(request, self._answers, options)
+
+    def prepared_stream(
+        self,
+        prepared: PreparedRequest,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> ChunkIterator[GenerateResponse]:
+        """`generate_stream` for a request that is checked but for its length."""
+        is_cancelled = is_cancelled or self._cancellation()
         with self._exclusive():
-            num_used = len(self._sequence.token_ids)
-            self._runner.check_prompt(prepared, token_ids, num_used)
-        prepared = replace(prepared, reply=options)
+            ids = self._assembler.request_ids(prepared.request, self._turn)
+            self._runner.check_prompt(prepared, ids, len(self._sequence.token_ids))
         return ChunkIterator(self._stream(prepared, is_cancelled), self.cancel_process)
 
     def _stream(

@@ -109,7 +109,7 @@ def _marked(engine: Engine) -> Iterator[_Marks]:
     def make_marked_sampler(**options: object) -> Sampler:
         return marks.sampler.wrap(make_sampler(**options))  # type: ignore[arg-type]
 
-    library = runtime.library(engine.backend.get_name() != "cpu")
+    library = runtime.litert(engine.backend.get_name() != "cpu")
     with ExitStack() as stack:
         for owner, name, value in (
             (answers, "make_sampler", make_marked_sampler),

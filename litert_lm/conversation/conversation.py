@@ -347,7 +347,7 @@ class Conversation(AbstractConversation):
         """Deltas of one reply; then it is part of the conversation."""
         before, self._said = self._standing, None
         try:
-            yield from reply.run(self._session)
+            yield from reply.run()
         finally:
             if reply.message is not None:
                 self.messages = [*reply.messages, reply.message.to_json()]
@@ -366,13 +366,14 @@ class Conversation(AbstractConversation):
         grammar = self._prompting.tools.grammar(
             options.tool_choice if is_first or options.tool_choice == "none" else None,
             self._tokenizer,
-            self._config.stop_sequences,
+            self._config.stop_ids,
             markers,
         )
         return Reply(
             messages,
             plan,
             options,
+            session=self._session,
             tokenizer=self._tokenizer,
             config=self._config,
             vocab_size=self._vocab_size,

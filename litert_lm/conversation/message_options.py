@@ -12,6 +12,7 @@ from litert_lm.conversation.thinking import ConstraintBehindThought, ThinkingBud
 from litert_lm.errors import InvalidArgumentError, shown
 from litert_lm.generate.decoding import Constraint
 from litert_lm.generate.reply import ReplyOptions
+from litert_lm.generate.request_checks import check_ids
 from litert_lm.reply_config import (
     ConstrainedDecodingConfig,
     NoRepeatNgramConfig,
@@ -157,7 +158,8 @@ class MessageOptions:
         processors: list[LogitsProcessor] = []
         suppressed = self.suppress_tokens_config
         if suppressed is not None and suppressed.suppress_tokens:
-            ids = suppressed.suppress_tokens
+            ids = tuple(suppressed.suppress_tokens)
+            check_ids("suppress_tokens", ids, vocab_size)
             processors.append(
                 make_processors(vocab_size=vocab_size, suppressed_ids=ids)
             )

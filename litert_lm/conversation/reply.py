@@ -37,6 +37,7 @@ class Reply:
         messages: all that was said, in the JSON shape, up to what is answered.
         plan: how the context becomes their prompt.
         options: of the message.
+        session: what runs it.
         tokenizer, config, vocab_size: of the model.
         channels: what replies are split into.
         tools: what the model may call.
@@ -52,6 +53,7 @@ class Reply:
         plan: Plan,
         options: MessageOptions,
         *,
+        session: Session,
         tokenizer: Tokenizer,
         config: ModelConfig,
         vocab_size: int,
@@ -64,8 +66,11 @@ class Reply:
         self.message: Message | None = None
         self._stop_sequences = config.stop_sequences
         opened = open_channel(plan.opening, channels)
-        self._options = options.reply_options(
-            tokenizer, vocab_size, channels, opened, grammar
+        self._session = session
+        self._prepared = session.prepare_reply(
+            plan.ids,
+            plan.num_kept,
+            options.reply_options(tokenizer, vocab_size, channels, opened, grammar),
         )
         dialect = None if options.tool_choice == "none" else tools.dialect
         self._reader = ReplyReader(channels, opened, dialect, tools.descriptions)
@@ -82,11 +87,12 @@ class Reply:
         info = None if self.message is None else self.message.info
         return info is None or info.finish_reason is FinishReason.ABORTED
 
-    def run(self, session: Session) -> Generator[Message, None, None]:
+    def run(self) -> Generator[Message, None, None]:
         """Generate it, in deltas. Closing the generator ends the reply there."""
+        session = self._session
         if self.plan.num_kept < len(session.token_ids):
             session.rewind(self.plan.num_kept)
-        chunks = session.reply_stream(self.plan.ids, self._options)
+        chunks = session.prepared_stream(self._prepared)
         prompt_info: PromptInfo | None = None
         outputs: list[SequenceOutput] = []
         try:
@@ -100,7 +106,7 @@ class Reply:
             chunks.close()
             rest = self._reader.finish()
             if prompt_info is not None:
-                self._end(session, prompt_info, outputs)
+                self._end(prompt_info, outputs)
         yield from rest
 
     def said(self, is_filtering: bool) -> ContextText:
@@ -112,18 +118,13 @@ class Reply:
             is_filtering and (self._reader.has_channels or self.plan.has_thoughts),
         )
 
-    def _end(
-        self,
-        session: Session,
-        prompt_info: PromptInfo,
-        outputs: Sequence[SequenceOutput],
-    ) -> None:
+    def _end(self, prompt_info: PromptInfo, outputs: Sequence[SequenceOutput]) -> None:
         joined = join([GenerateResponse(outputs=tuple(outputs))])
         output = joined.outputs[0] if joined.outputs else SequenceOutput()
         finish = output.finish_info
         reason = FinishReason.ABORTED if finish is None else finish.finish_reason
         if reason is FinishReason.STOP:
-            self._stop_ids = stop_ids_of(session.token_ids, self._stop_sequences)
+            self._stop_ids = stop_ids_of(self._session.token_ids, self._stop_sequences)
         self.message = self._reader.message()
         self.message.info = ReplyInfo(
             finish_reason=reason,

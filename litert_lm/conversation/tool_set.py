@@ -88,7 +88,7 @@ class ToolSet:
         self,
         choice: str | Mapping[str, Any] | None,
         tokenizer: Tokenizer,
-        stop_sequences: Sequence[Sequence[int]],
+        stop_ids: Sequence[int],
         channels: Sequence[tuple[str, str]],
     ) -> str | None:
         """What the reply is held to; None where the model is free to choose."""
@@ -109,7 +109,7 @@ class ToolSet:
             self.descriptions,
             self.dialect,
             special_id=tokenizer.token_to_id,
-            stop_ids=[ids[0] for ids in stop_sequences if len(ids) == 1],
+            stop_ids=stop_ids,
             channels=channels,
         )
 

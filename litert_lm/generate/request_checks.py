@@ -134,21 +134,22 @@ def check_against_model(
 ) -> None:
     """Raise InvalidArgumentError for what this model or server does not take."""
     prompt = () if isinstance(request.prompt, str) else request.prompt
-    _check_ids("prompt", prompt, vocab_size)
-    _check_ids("stop_token_ids", request.stop_token_ids, vocab_size)
-    _check_ids("allowed_token_ids", request.allowed_token_ids, vocab_size)
-    _check_ids("logit_bias", [i for i, _ in request.logit_bias], vocab_size)
+    check_ids("prompt", prompt, vocab_size)
+    check_ids("stop_token_ids", request.stop_token_ids, vocab_size)
+    check_ids("allowed_token_ids", request.allowed_token_ids, vocab_size)
+    check_ids("logit_bias", [i for i, _ in request.logit_bias], vocab_size)
     for name in ("prompt_candidates", "output_candidates"):
         candidates = getattr(request, name)
         if isinstance(candidates, tuple):
-            _check_ids(name, candidates, vocab_size)
+            check_ids(name, candidates, vocab_size)
         if candidates is not None:
             _check_cap(name, candidates, vocab_size, limits.max_logprobs)
     _check_sequences(request, limits)
     _check_truncation(request, context_length)
 
 
-def _check_ids(name: str, ids: Sequence[int], vocab_size: int) -> None:
+def check_ids(name: str, ids: Sequence[int], vocab_size: int) -> None:
+    """Raise InvalidArgumentError for an id that is not in 0..vocab_size-1."""
     if not ids or (min(ids) >= 0 and max(ids) < vocab_size):
         return
     wrong = next(i for i in ids if not 0 <= i < vocab_size)

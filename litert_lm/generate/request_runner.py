@@ -129,7 +129,12 @@ class RequestRunner:
         self._tokenizer = tokenizer
         self._config = config
 
-    def prepare(self, request: GenerateRequest, answers: Answers) -> PreparedRequest:
+    def prepare(
+        self,
+        request: GenerateRequest,
+        answers: Answers,
+        reply: ReplyOptions | None = None,
+    ) -> PreparedRequest:
         """Check what does not depend on the prompt's length, and compile.
 
         Raises:
@@ -146,7 +151,7 @@ class RequestRunner:
         if request.constraint is not None:
             constraint = self._constraints.compile(request.constraint)
         transfer = read_kv_transfer(request.kv_transfer_params)
-        return PreparedRequest(request, answers, constraint, transfer)
+        return PreparedRequest(request, answers, constraint, transfer, reply)
 
     def check_prompt(
         self, prepared: PreparedRequest, ids: Sequence[int], num_used: int

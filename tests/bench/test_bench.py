@@ -68,7 +68,7 @@ def test_nothing_stays_wrapped(result):
 
     assert answers.make_sampler is sampler.make_sampler
     assert stream.OutputText.push.__name__ == "push"
-    assert not isinstance(runtime.library().run, types.FunctionType)
+    assert not isinstance(runtime.litert().run, types.FunctionType)
 
 
 def test_statistics():

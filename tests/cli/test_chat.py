@@ -154,7 +154,7 @@ SLOW = """
 import sys, time
 from litert_lm import session
 from litert_lm.cli.main import main
-whole = session.Session.reply_stream
+whole = session.Session.prepared_stream
 class Slow:
     def __init__(self, chunks):
         self.chunks, self.close = chunks, chunks.close
@@ -163,7 +163,7 @@ class Slow:
     def __next__(self):
         time.sleep(0.05)
         return next(self.chunks)
-session.Session.reply_stream = lambda *given: Slow(whole(*given))
+session.Session.prepared_stream = lambda *given: Slow(whole(*given))
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -11,6 +11,8 @@ from litert_lm import (
     Contents,
     Message,
     RepetitionPenaltyConfig,
+    ResponseFormat,
+    SuppressTokensConfig,
     Tool,
     ToolCall,
     ToolEventHandler,
@@ -187,3 +189,14 @@ def test_penalties_without_measure(open_chat, number):
     penalty = RepetitionPenaltyConfig(max(1.0, number), number, number)
     options = {"repetition_penalty_config": penalty, "max_output_tokens": 3}
     assert str(chat.send_message("x", **options)) in ("abc", "aaa")
+
+
+def test_wrong_values_are_told_at_the_call_and_not_at_the_first_delta(engine):
+    chat = engine.create_conversation()
+    with pytest.raises(InvalidArgumentError, match="regex"):
+        chat.send_message_async("hi", response_format=ResponseFormat.regex("("))
+    tokens = SuppressTokensConfig(suppress_tokens=[10**6])
+    with pytest.raises(InvalidArgumentError, match=r"suppress_tokens holds .*1000000"):
+        chat.send_message_async("hi", suppress_tokens_config=tokens)
+    assert chat.messages == []
+    assert chat.send_message("hi", max_output_tokens=1)

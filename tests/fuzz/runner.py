@@ -61,7 +61,7 @@ def prepare() -> None:
     for module in pkgutil.walk_packages(litert_lm.__path__, "litert_lm."):
         if module.name.split(".")[1] in NEEDED:
             importlib.import_module(module.name)
-    runtime.library()
+    runtime.litert()
 
 
 def run_case(working: Path, sound: Path, case: Case) -> Outcome:

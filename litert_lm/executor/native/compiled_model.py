@@ -72,7 +72,7 @@ class CompiledModel:
 
     def __init__(self, model: LoadedModel, options: CompileOptions) -> None:
         self.options = options
-        self.library = model.library
+        self.litert = model.litert
         self._model = model
         self.handle = self._compile()
         self.signatures = model.signatures
@@ -85,15 +85,15 @@ class CompiledModel:
         options = self._make_options()
         try:
             with quiet_stderr():
-                handle = self.library.create(
+                handle = self.litert.create(
                     "CreateCompiledModel",
-                    self.library.environment,
+                    self.litert.environment,
                     self._model.handle,
                     options,
                 )
         except ExecutionError as error:
             raise self._refused(error) from error
-        destroy = self.library.destroy["CompiledModel"]
+        destroy = self.litert.destroy["CompiledModel"]
         self._finalizer = destroy_with(self, destroy, handle, self._model)
         return handle
 
@@ -110,11 +110,11 @@ class CompiledModel:
         )
 
     def _make_options(self) -> c.c_void_p:
-        options = self.library.create("CreateOptions")
+        options = self.litert.create("CreateOptions")
         accelerators = runtime.ACCELERATORS[self.options.accelerator]
-        self.library.call("SetOptionsHardwareAccelerators", options, accelerators)
+        self.litert.call("SetOptionsHardwareAccelerators", options, accelerators)
         for identifier, text in self.options.payloads().items():
-            self.library.add_payload(options, identifier, text)
+            self.litert.add_payload(options, identifier, text)
         for name in self.options.custom_ops:
             custom_ops.register(options, name)
         return options
@@ -138,7 +138,7 @@ class CompiledModel:
         signature = self.signatures[key]
         position = [spec.name for spec in signature.inputs].index(name)
         dims = (c.c_int * len(shape))(*shape)
-        self.library.call(
+        self.litert.call(
             "CompiledModelResizeInputTensorNonStrict",
             self.handle,
             signature.index,
@@ -158,7 +158,7 @@ class CompiledModel:
         signature = self.signatures[key]
         layouts = (runtime.Layout * max(1, len(signature.outputs)))()
         try:
-            self.library.call(
+            self.litert.call(
                 "GetCompiledModelOutputTensorLayouts",
                 self.handle,
                 signature.index,
@@ -180,7 +180,7 @@ class CompiledModel:
             watch = _watch(is_cancelled, self._raised)
             next(watch)
             callback = runtime.CANCEL_CALLBACK(watch.send)
-        self.library.call(
+        self.litert.call(
             "SetCompiledModelCancellationFunction",
             self.handle,
             None,
@@ -203,8 +203,8 @@ class CompiledModel:
     def error_text(self) -> str:
         """LiteRT's messages since the last call, on one line."""
         try:
-            text = self.library.text("CompiledModelGetErrorMessages", self.handle)
-            self.library.call("CompiledModelClearErrors", self.handle)
+            text = self.litert.text("CompiledModelGetErrorMessages", self.handle)
+            self.litert.call("CompiledModelClearErrors", self.handle)
         except ExecutionError:
             return ""
         return " ".join(text.split())
@@ -266,7 +266,7 @@ class RunCall:
         )
         self._keep = (dict(inputs), dict(outputs))
         self._model = model
-        self._run = model.library.run
+        self._run = model.litert.run
 
     def __call__(self) -> None:
         """Run; raises ExecutionError or CancelledError with LiteRT's text."""

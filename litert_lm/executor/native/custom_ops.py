@@ -131,7 +131,7 @@ KERNELS: dict[str, tuple[Callable[..., Sequence[Array]], tuple[int, ...]]] = {
 def register(options: c.c_void_p, name: str) -> None:
     """Make a kernel known to a compilation."""
     kernel = _native_kernel(name)
-    runtime.library().call(
+    runtime.litert().call(
         "AddCustomOpKernelOption", options, name.encode(), 1, c.byref(kernel), None
     )
 
@@ -166,17 +166,17 @@ def _native_kernel(name: str) -> _Kernel:
 def _copied(handle: int) -> Array:
     view = _locked(handle, _READ)
     array = view.copy()
-    runtime.library().call("UnlockTensorBuffer", handle)
+    runtime.litert().call("UnlockTensorBuffer", handle)
     return array
 
 
 def _written(handle: int, values: Array) -> None:
     _locked(handle, _WRITE)[...] = values
-    runtime.library().call("UnlockTensorBuffer", handle)
+    runtime.litert().call("UnlockTensorBuffer", handle)
 
 
 def _locked(handle: int, mode: int) -> Array:
-    library = runtime.library()
+    library = runtime.litert()
     ranked, pointer = runtime.RankedType(), c.c_void_p()
     library.call("GetTensorBufferTensorType", handle, c.byref(ranked))
     dtype, shape = runtime.described(ranked)

@@ -38,12 +38,12 @@ class LoadedModel:
     """
 
     def __init__(self, data: memoryview, accelerator: str = "cpu") -> None:
-        self.library = runtime.library(accelerator != "cpu")
+        self.litert = runtime.litert(accelerator != "cpu")
         self._data = np.frombuffer(data, np.uint8)
         self.handle = self._load()
-        destroy = self.library.destroy["Model"]
+        destroy = self.litert.destroy["Model"]
         self._finalizer = destroy_with(self, destroy, self.handle)
-        self.signatures = _Signatures(self.library, self.handle)
+        self.signatures = _Signatures(self.litert, self.handle)
 
     def close(self) -> None:
         """Free it; nothing compiled from it may be in use."""
@@ -51,9 +51,9 @@ class LoadedModel:
 
     def _load(self) -> c.c_void_p:
         try:
-            model = self.library.create(
+            model = self.litert.create(
                 "CreateModelFromBuffer",
-                self.library.environment,
+                self.litert.environment,
                 self._data.ctypes.data,
                 self._data.nbytes,
             )

@@ -274,7 +274,7 @@ class Library:
             raise BackendError(f"{self.path.name} offers no CPU accelerator.")
 
 
-def library(with_plugins: bool = False) -> Library:
+def litert(with_plugins: bool = False) -> Library:
     """The library with an environment; with accelerator plugins only on request."""
     return _library(with_plugins)
 

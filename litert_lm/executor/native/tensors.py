@@ -42,7 +42,7 @@ class TensorBuffer:
     def __init__(self, array: npt.NDArray[Any]) -> None:
         if not array.flags.c_contiguous or array.ctypes.data % runtime.ALIGNMENT:
             raise ExecutionError("A tensor buffer needs contiguous, aligned memory.")
-        library = runtime.library()
+        library = runtime.litert()
         ranked = runtime.ranked_type(array.dtype.name, array.shape)
         self.array = array
         self.handle = library.create(

@@ -97,7 +97,7 @@ class BatchRunner:
 
     def _run(self) -> None:
         ins, outs = self._inputs.handles, self._outputs.handles
-        status = self._model.library.run(
+        status = self._model.litert.run(
             self._model.handle, self._index, len(ins), ins, len(outs), outs
         )
         if status:
