@@ -78,8 +78,9 @@ class CPU(Backend):
     Args:
         thread_count: threads of one model run; None measures 1 against all cores once
             per model and machine, and remembers the faster.
-        huge_pages: keep packed weights in private memory of huge pages: faster decoding
-            for as much RAM as the file is large. Linux only.
+        huge_pages: where the system does not hold packed weights in huge pages by
+            itself, move them to private memory of huge pages: faster decoding for as
+            much RAM as the file is large. Linux only.
     """
 
     thread_count: int | None = None

@@ -196,7 +196,8 @@ class Executor:
         if cache.num_tokens >= self.context_length:
             self._check_room(cache, 1)
         queue, shared = self._queue, self._shared
-        if queue.is_free and (shared is None or not shared.is_expecting):
+        is_alone = not (queue.line or queue.lock.locked())
+        if is_alone and (shared is None or not shared.away):
             with queue.lock:
                 return self._decode(cache, token_id)
         if shared is not None:

@@ -143,14 +143,14 @@ _Steps = Callable[[list[int]], tuple[int, Logits | None]]
 def _steps_of(sequence: TokenSequence, decoding: Decoding) -> _Steps:
     if decoding.constraint is not None:
         return _ConstrainedSteps(sequence, decoding, decoding.constraint)
-    sampler, processors = decoding.sampler, decoding.processors
+    step, sampler, processors = sequence.step, decoding.sampler, decoding.processors
 
     def plain(ids: list[int]) -> tuple[int, Logits | None]:
-        logits = sequence.step()
+        logits = step()
         return sampler(logits), logits
 
     def processed(ids: list[int]) -> tuple[int, Logits | None]:
-        logits = sequence.step()
+        logits = step()
         return sampler(processors(ids, logits)), logits
 
     return processed if processors else plain

@@ -73,6 +73,10 @@ class StopSequences:
         self._node = self._root
         self._withheld: list[int] = []
 
+    def passes(self, token_id: int) -> bool:
+        """Whether a token would only be output at once; it need not be pushed then."""
+        return not self._withheld and token_id not in self._root.next
+
     def push(self, token_id: int, *, may_stop: bool = True) -> TokenStep:
         """Take the next generated token.
 

@@ -51,6 +51,8 @@ class OutputText:
     def push(self, token_id: int) -> tuple[str, FinishInfo | None]:
         """Text that one more token brings, and how it ends the answer if it does."""
         self._num_tokens += 1
+        if not self._has_strings and self._sequences.passes(token_id):
+            return self._detokenizer.add(token_id), None
         may_stop = self._num_tokens > self._stops.min_new_tokens
         step = self._sequences.push(token_id, may_stop=may_stop)
         text = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 __all__ = ["Piece", "PieceStream", "PieceTable", "spelled_byte"]
 
 _utf8_decoder = codecs.getincrementaldecoder("utf-8")
+_NOTHING_WAITS = _utf8_decoder("replace").getstate()
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -47,17 +49,24 @@ class PieceTable(dict[int, Piece]):
 
     Args:
         lookup: gives the piece of an id, or None when the id has no token.
+
+    Attributes:
+        texts: what the pieces looked up so far write after other text, where that is
+            whole characters.
     """
 
     def __init__(self, lookup: Callable[[int], Piece | None]) -> None:
         super().__init__()
         self._lookup = lookup
+        self.texts: dict[int, str] = {}
 
     def __missing__(self, token_id: int) -> Piece:
         piece = self._lookup(token_id)
         if piece is None:
             return _NO_PIECE
         self[token_id] = piece
+        with contextlib.suppress(UnicodeDecodeError):
+            self.texts[token_id] = piece.data.decode()
         return piece
 
     def decode(self, token_ids: Iterable[int], hidden: Set[int] = frozenset()) -> str:
@@ -78,6 +87,7 @@ class PieceStream:
         self._hidden = hidden
         self._started = False
         self._utf8 = _utf8_decoder("replace")
+        self._is_waiting = False
 
     def read(self, token_id: int) -> bytes:
         """Bytes that `token_id` adds."""
@@ -91,7 +101,13 @@ class PieceStream:
 
     def add(self, token_id: int) -> str:
         """Characters that `token_id` completes."""
-        return self._utf8.decode(self.read(token_id))
+        if self._started and not self._is_waiting and token_id not in self._hidden:
+            text = self._table.texts.get(token_id)
+            if text is not None:
+                return text
+        text = self._utf8.decode(self.read(token_id))
+        self._is_waiting = self._utf8.getstate() != _NOTHING_WAITS
+        return text
 
     def finish(self) -> str:
         """What is left: U+FFFD for a character that never came, or ''."""

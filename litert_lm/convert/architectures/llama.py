@@ -242,9 +242,8 @@ class _Source:
             ),
             attention_out=self.linear(attention, {"o_proj": hidden}, queries, has_bias),
             mlp_norm=self.norm(f"{prefix}post_attention_layernorm.weight"),
-            gate_up=self.linear(
-                mlp, {"gate_proj": width, "up_proj": width}, hidden, has_mlp_bias
-            ),
+            gate=self.linear(mlp, {"gate_proj": width}, hidden, has_mlp_bias),
+            up=self.linear(mlp, {"up_proj": width}, hidden, has_mlp_bias),
             down=self.linear(mlp, {"down_proj": hidden}, width, has_mlp_bias),
         )
 

@@ -10,7 +10,8 @@ import ctypes as c
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import numpy.typing as npt
 
@@ -77,7 +78,7 @@ class CompiledModel:
         self.handle = self._compile()
         self.signatures = model.signatures
         self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
-        self._output_shapes: dict[str, dict[str, tuple[int, ...]]] = {}
+        self._output_shapes: dict[tuple[object, ...], dict[str, tuple[int, ...]]] = {}
         self._cancellation: Any = None
         self._raised: list[BaseException] = []
 
@@ -134,15 +135,13 @@ class CompiledModel:
         """
         if self.input_shapes(key)[name] == shape:
             return
-        self._output_shapes.pop(key, None)
         signature = self.signatures[key]
-        position = [spec.name for spec in signature.inputs].index(name)
         dims = (c.c_int * len(shape))(*shape)
         self.litert.call(
             "CompiledModelResizeInputTensorNonStrict",
             self.handle,
             signature.index,
-            position,
+            signature.positions[name],
             dims,
             len(shape),
         )
@@ -150,9 +149,10 @@ class CompiledModel:
 
     def output_shapes(self, key: str) -> dict[str, tuple[int, ...]]:
         """Shape of every output, after resized inputs have been carried through."""
-        if key not in self._output_shapes:
-            self._output_shapes[key] = self._read_output_shapes(key)
-        return self._output_shapes[key]
+        place = (key, *self.input_shapes(key).values())
+        if place not in self._output_shapes:
+            self._output_shapes[place] = self._read_output_shapes(key)
+        return self._output_shapes[place]
 
     def _read_output_shapes(self, key: str) -> dict[str, tuple[int, ...]]:
         signature = self.signatures[key]
@@ -190,7 +190,7 @@ class CompiledModel:
         )
         self._cancellation = callback
 
-    def raise_status(self, status: int) -> None:
+    def raise_status(self, status: int) -> NoReturn:
         """Raise what a failed run's status code stands for."""
         text = self.error_text()
         if self._raised:
@@ -240,9 +240,13 @@ class RunCall:
     """One signature with its buffers bound; calling it runs the model once.
 
     An input and an output may be the same buffer (a KV cache updated in place).
+
+    Attributes:
+        native: runs the model and returns LiteRT's status, 0 for success. `fail` says
+            what another one stands for.
     """
 
-    __slots__ = ("_arguments", "_keep", "_model", "_run")
+    __slots__ = ("_keep", "_model", "native")
 
     def __init__(
         self,
@@ -256,7 +260,8 @@ class RunCall:
         check_buffers(key, signature.outputs, outputs, model.output_shapes(key))
         ins = _handles(signature.inputs, inputs)
         outs = _handles(signature.outputs, outputs)
-        self._arguments = (
+        self.native: Callable[[], int] = partial(
+            model.litert.run,
             model.handle,
             signature.index,
             len(ins),
@@ -266,13 +271,15 @@ class RunCall:
         )
         self._keep = (dict(inputs), dict(outputs))
         self._model = model
-        self._run = model.litert.run
 
     def __call__(self) -> None:
         """Run; raises ExecutionError or CancelledError with LiteRT's text."""
-        status = self._run(*self._arguments)
-        if status:
-            self._model.raise_status(status)
+        if status := self.native():
+            self.fail(status)
+
+    def fail(self, status: int) -> NoReturn:
+        """Raise what a status code of `native` stands for."""
+        self._model.raise_status(status)
 
 
 def check_buffers(

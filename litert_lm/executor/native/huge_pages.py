@@ -1,23 +1,27 @@
-"""Moves packed weights into huge pages, where that makes decoding faster.
+"""Packed weights in huge pages, which make decoding faster.
 
 Decoding reads all weights for every token, and with small pages much of that time goes
-into looking up addresses. The weight cache is a file mapping, which the kernel does not
-back with huge pages; private memory at the same address it does. Linux only.
+into looking up addresses and into reads that the CPU cannot foresee. A file is mapped
+in huge pages where Linux holds it so, which takes a file system that can, and pieces as
+large when it is written; private memory at the same address always can.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import sys
 from pathlib import Path
 from typing import Any
 
+from litert_lm.bundle.atomic import replacing
 from litert_lm.errors import BackendError
 
-__all__ = ["map_pages", "move_to_huge_pages"]
+__all__ = ["map_pages", "move_to_huge_pages", "rewrite_in_huge_pages"]
 
 _HUGE_PAGE = 2 << 20
+_PIECE = 4 * _HUGE_PAGE
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _MADV_POPULATE_READ = 22  # Linux 5.14; older kernels refuse it, and lose nothing
 _MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
@@ -25,10 +29,11 @@ _PROTECTION = mmap.PROT_READ | mmap.PROT_WRITE if sys.platform != "win32" else 0
 
 
 def move_to_huge_pages(path: str) -> int:
-    """Replace this process' mappings of a file by huge pages with the same content.
+    """See to it that this process' mappings of a file are of huge pages.
 
-    Addresses stay, so the library that mapped the file notices nothing. The memory is
-    private: it costs the size of the file.
+    Those that are not are replaced by memory with the same content. Addresses stay, so
+    the library that mapped the file notices nothing. The memory is private: it costs
+    the size of the file.
 
     Args:
         path: the mapped file; it must not be written any more.
@@ -41,6 +46,9 @@ def move_to_huge_pages(path: str) -> int:
     """
     if not sys.platform.startswith("linux"):
         raise BackendError("Weights can be moved to huge pages on Linux only.")
+    map_pages(path)
+    if _is_in_huge_pages(path):
+        return 0
     libc = _libc()
     return sum(_move(libc, begin, end) for begin, end in _mappings(path))
 
@@ -49,22 +57,85 @@ def map_pages(path: str) -> None:
     """Enter a mapped file's pages into this process at once, where the kernel can.
 
     Touching them one by one, as the first steps would, takes several times as long.
+    What is not in memory yet is read into huge pages, where the kernel can.
     """
     if sys.platform.startswith("linux"):
         libc = _libc()
         for begin, end in _mappings(path):
+            libc.madvise(begin, end - begin, mmap.MADV_HUGEPAGE)
             libc.madvise(begin, end - begin, _MADV_POPULATE_READ)
+
+
+def _is_in_huge_pages(path: str) -> bool:
+    """Whether most of this process' entered mappings of a file are of huge pages."""
+    mapped = sum(end - begin for begin, end in _mappings(path))
+    return 2 * _huge_bytes(path) > mapped
+
+
+def _huge_bytes(path: str) -> int:
+    """Bytes of a file that this process has entered in huge pages."""
+    real = str(Path(path).resolve())
+    total, is_of_file = 0, False
+    for line in _lines("smaps"):
+        name, *rest = line.split(maxsplit=5)
+        if not name.endswith(":"):  # the first line of the next mapping
+            is_of_file = len(rest) == 5 and rest[4] == real
+        elif is_of_file and name == "FilePmdMapped:":
+            total += int(rest[0]) << 10
+    return total
+
+
+def rewrite_in_huge_pages(path: Path) -> None:
+    """Put a copy that the kernel holds in huge pages in the place of a file.
+
+    Nothing happens where it would not do so.
+
+    Raises:
+        StorageError: the copy cannot be written.
+    """
+    size = path.stat().st_size
+    if size < _PIECE or not sys.platform.startswith("linux"):
+        return
+    with contextlib.suppress(_SmallPagesError), path.open("rb") as file:
+        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        with replacing(path) as copy:
+            copy.write(whole[:_PIECE], 0)
+            _check_pages(copy.path)
+            for begin in range(_PIECE, size, _PIECE):
+                copy.write(whole[begin : begin + _PIECE], begin)
+
+
+class _SmallPagesError(Exception):
+    """The kernel holds the file in small pages."""
+
+
+def _check_pages(path: Path) -> None:
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ),
+    ):
+        map_pages(str(path))
+        if not _is_in_huge_pages(str(path)):
+            raise _SmallPagesError
 
 
 def _mappings(path: str) -> list[tuple[int, int]]:
     real = str(Path(path).resolve())
     ranges = []
-    for line in Path("/proc/self/maps").read_text().splitlines():
+    for line in _lines("maps"):
         fields = line.split(maxsplit=5)
         if len(fields) == 6 and fields[5] == real:
             begin, end = (int(part, 16) for part in fields[0].split("-"))
             ranges.append((begin, end))
     return ranges
+
+
+def _lines(name: str) -> list[str]:
+    """What the kernel says of this process' memory; nothing where it is not asked."""
+    try:
+        return Path("/proc/self", name).read_text().splitlines()
+    except OSError:
+        return []
 
 
 def _move(libc: Any, begin: int, end: int) -> int:

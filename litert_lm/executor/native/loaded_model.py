@@ -17,11 +17,16 @@ __all__ = ["LoadedModel", "ModelSignature"]
 
 @dataclass(frozen=True, slots=True)
 class ModelSignature:
-    """Position of a signature in the model and its tensors in LiteRT's order."""
+    """Position of a signature in the model and its tensors in LiteRT's order.
+
+    Attributes:
+        positions: of the inputs, by name.
+    """
 
     index: int
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    positions: Mapping[str, int]
 
 
 class LoadedModel:
@@ -83,7 +88,9 @@ class _Signatures(Mapping[str, ModelSignature]):
             index, handle = self._places[key]
             inputs = self._read_tensors(handle, "Input")
             outputs = self._read_tensors(handle, "Output")
-            found = self._read[key] = ModelSignature(index, inputs, outputs)
+            positions = {spec.name: place for place, spec in enumerate(inputs)}
+            found = ModelSignature(index, inputs, outputs, positions)
+            self._read[key] = found
         return found
 
     def __iter__(self) -> Iterator[str]:

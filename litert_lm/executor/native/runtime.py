@@ -10,9 +10,10 @@ import functools
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from litert_lm.errors import BackendError, ExecutionError, UnsupportedModelError
 from litert_lm.executor.native.quiet import quiet_stderr
@@ -257,7 +258,7 @@ class Library:
         """Fail early when the structures here are not those of the library."""
         memory = c.create_string_buffer(2 * ALIGNMENT)
         address = c.addressof(memory) + -c.addressof(memory) % ALIGNMENT
-        sent = ranked_type("float32", (2, 3))
+        sent = ranked_type(np.dtype(np.float32), (2, 3))
         buffer = self.create(
             "CreateTensorBufferFromHostMemory", c.byref(sent), address, 24, None
         )
@@ -302,11 +303,12 @@ def _option(tag: int, value: int | str) -> _EnvironmentOption:
     return option
 
 
-def ranked_type(dtype: str, shape: Sequence[int]) -> RankedType:
-    """LiteRT's description of a dense tensor; `dtype` is numpy's name of it."""
-    ranked = RankedType(element_type=_ELEMENT_TYPES[dtype])
+@functools.lru_cache(maxsize=1024)
+def ranked_type(dtype: np.dtype[Any], shape: tuple[int, ...]) -> RankedType:
+    """LiteRT's description of a dense tensor, which is not to be changed."""
+    ranked = RankedType(element_type=_ELEMENT_TYPES[dtype.name])
     ranked.layout.bits = len(shape)
-    ranked.layout.dims[: len(shape)] = tuple(shape)
+    ranked.layout.dims[: len(shape)] = shape
     return ranked
 
 

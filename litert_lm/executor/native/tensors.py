@@ -40,15 +40,16 @@ class TensorBuffer:
     __slots__ = ("__weakref__", "array", "handle")
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
-        if not array.flags.c_contiguous or array.ctypes.data % runtime.ALIGNMENT:
+        address = array.ctypes.data
+        if not array.flags.c_contiguous or address % runtime.ALIGNMENT:
             raise ExecutionError("A tensor buffer needs contiguous, aligned memory.")
         library = runtime.litert()
-        ranked = runtime.ranked_type(array.dtype.name, array.shape)
+        ranked = runtime.ranked_type(array.dtype, array.shape)
         self.array = array
         self.handle = library.create(
             "CreateTensorBufferFromHostMemory",
             c.byref(ranked),
-            array.ctypes.data,
+            address,
             array.nbytes,
             None,
         )

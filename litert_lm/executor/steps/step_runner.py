@@ -33,11 +33,15 @@ class _Stage:
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """The calls of a step over one cache, and where they leave logits."""
+    """The calls of a step over one cache, and where they leave logits.
+
+    Attributes:
+        logits: [vocab_size] after the last token; empty where the step gives none.
+    """
 
     owner: StepRunner
     runs: Sequence[RunCall]
-    logits: npt.NDArray[np.float32] | None
+    logits: npt.NDArray[np.float32]
 
 
 class StepRunner:
@@ -58,7 +62,7 @@ class StepRunner:
         self.length = length
         self._states = states
         self._pad_id = pad_id
-        self._keys = tuple((step.key, turn) for turn in range(2))
+        self._keys = tuple(f"{step.key} {turn}" for turn in range(2))
         self._made: dict[tuple[int, str], TensorBuffer] = {}
         self._rows: dict[int, list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]] = {}
         models = [compiled(call.model, call.key) for call in step.calls]
@@ -138,7 +142,7 @@ class StepRunner:
         The caller has made `cache` as long as this runner.
         """
         if self.step.length == 1:
-            self._run_one(cache, token_ids[0])
+            self.decode(cache, token_ids[0])
             return
         start = cache.num_tokens
         for writer in self._writers:
@@ -153,12 +157,30 @@ class StepRunner:
             cache.flip()
         cache.num_tokens = start + len(token_ids)
 
+    # Once per token, after the model has swept the CPU's caches: each function and
+    # object that is touched here costs microseconds.
     def decode(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
-        """Store one token's entry, in a step of length 1; the logits [vocab_size]."""
-        logits = self._run_one(cache, token_id).logits
-        if logits is None:
-            raise ExecutionError(f"Signature {self.step.key!r} gives no logits.")
-        return logits
+        """Store one token's entry, in a step of length 1.
+
+        Returns:
+            The logits [vocab_size] after it; empty where the step gives none.
+        """
+        position = cache.num_tokens
+        for write in self._write_one:
+            write(token_id, position)
+        binding: _Binding | None = cache.bindings.get(self._keys[cache.turn])
+        if binding is None or binding.owner is not self:
+            binding = self._bound(cache)
+        if self._has_repeats:
+            self._run_repeats(binding.runs, (token_id,))
+        else:
+            for run in binding.runs:
+                if status := run.native():
+                    run.fail(status)
+        if cache.doubled:
+            cache.flip()
+        cache.num_tokens = position + 1
+        return binding.logits
 
     def logits(self, cache: KVCache, num_tokens: int) -> npt.NDArray[np.float32]:
         """Logits [num_tokens, vocab_size] after each token of the last run.
@@ -170,25 +192,6 @@ class StepRunner:
         array = cache.logits_buffer(self._logits.shape, self._logits.dtype).array
         rows: npt.NDArray[np.float32] = array.reshape(-1, array.shape[-1])
         return rows[:num_tokens]
-
-    # Once per token, after the model has swept the CPU's caches: each function and
-    # object that is touched here costs microseconds.
-    def _run_one(self, cache: KVCache, token_id: int) -> _Binding:
-        position = cache.num_tokens
-        for write in self._write_one:
-            write(token_id, position)
-        binding = cache.bindings.get(self._keys[cache.turn])
-        if binding is None or binding.owner is not self:
-            binding = self._bound(cache)
-        if self._has_repeats:
-            self._run_repeats(binding.runs, (token_id,))
-        else:
-            for run in binding.runs:
-                run()
-        if cache.doubled:
-            cache.flip()
-        cache.num_tokens = position + 1
-        return binding
 
     def set_cancellation(self, is_cancelled: Callable[[], bool] | None) -> None:
         """Ask `is_cancelled` during later runs of the main model; None stops that."""
@@ -215,10 +218,10 @@ class StepRunner:
             cache.bindings[self._keys[cache.turn]] = binding
         return binding
 
-    def _logits_row(self, cache: KVCache) -> npt.NDArray[np.float32] | None:
-        """Where runs leave the logits [vocab_size] of their last token."""
+    def _logits_row(self, cache: KVCache) -> npt.NDArray[np.float32]:
+        """Where runs leave the logits [vocab_size] of their last token, if any."""
         if self._logits is None:
-            return None
+            return np.empty(0, np.float32)
         array = cache.logits_buffer(self._logits.shape, self._logits.dtype).array
         last: npt.NDArray[np.float32] = array.reshape(-1, array.shape[-1])[self._last]
         return last

@@ -1,14 +1,17 @@
-"""Weights in huge pages: other memory, the same answers."""
+"""Weights in huge pages: other memory, the same answers and the same bytes."""
 
 from __future__ import annotations
 
+import errno
+import mmap
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from litert_lm import Backend, Engine
-from litert_lm.errors import BackendError
+from litert_lm.errors import BackendError, StorageError
 from litert_lm.executor.native import huge_pages
 
 
@@ -24,6 +27,55 @@ def test_answers_stay_the_same(open_engine, toy_llama_bundle, cache_dir):
         mapped = Path("/proc/self/maps").read_text()
     assert got.outputs == wanted.outputs
     assert ".xnnpack" not in mapped
+
+
+@pytest.fixture
+def large_file(tmp_path):
+    path = tmp_path / "large.xnnpack"
+    path.write_bytes(os.urandom(1 << 20) * 19 + b"the end")
+    return path
+
+
+@pytest.mark.parametrize("is_huge", [True, False])
+def test_a_file_is_written_again_where_that_gains_something(
+    large_file, monkeypatch, is_huge
+):
+    before, inode = large_file.read_bytes(), large_file.stat().st_ino
+    monkeypatch.setattr(huge_pages, "_is_in_huge_pages", lambda path: is_huge)
+    huge_pages.rewrite_in_huge_pages(large_file)
+    assert large_file.read_bytes() == before
+    assert (large_file.stat().st_ino != inode) == is_huge
+    assert list(large_file.parent.iterdir()) == [large_file]
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(large_file, monkeypatch):
+    before = large_file.read_bytes()
+    real, written = os.write, []
+
+    def write(descriptor, data):
+        written.append(len(data))
+        if len(written) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data)
+
+    monkeypatch.setattr(huge_pages, "_is_in_huge_pages", lambda path: True)
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(StorageError, match="No space left"):
+        huge_pages.rewrite_in_huge_pages(large_file)
+    assert large_file.read_bytes() == before
+    assert list(large_file.parent.iterdir()) == [large_file]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how it maps")
+def test_what_the_kernel_says_of_a_mapping_is_read(large_file):
+    name = str(large_file)
+    with large_file.open("rb") as file:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+            huge_pages.map_pages(name)
+            mapped = sum(end - begin for begin, end in huge_pages._mappings(name))
+            assert 0 <= huge_pages._huge_bytes(name) <= mapped
+        assert mapped >= large_file.stat().st_size
+        assert not huge_pages._mappings(name)
 
 
 def test_other_systems_are_told(monkeypatch):

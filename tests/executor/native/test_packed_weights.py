@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 from litert_lm import Engine
-from litert_lm.errors import ModelFileError
+from litert_lm.errors import ModelFileError, StorageError
+from litert_lm.executor.native import packed_weights
+from litert_lm.executor.probe import examine
 
 
 @pytest.fixture
@@ -41,6 +44,36 @@ def test_they_are_made_once(answer: Callable[[], Any], tmp_path: Path) -> None:
     answer()
     after = os.stat(_packed(tmp_path))
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_they_are_written_again_once(
+    answer: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As XNNPACK writes them, the kernel holds them in small pages."""
+    written: list[Path] = []
+
+    def rewrite(path: Path) -> None:
+        written.append(path)
+        os.replace(shutil.copy(path, tmp_path / "copy"), path)
+
+    monkeypatch.setattr(packed_weights, "rewrite_in_huge_pages", rewrite)
+    monkeypatch.setattr("litert_lm.engine.first_load", examine)
+    expected = answer()
+    data = _packed(tmp_path).read_bytes()
+    assert [answer(), answer()] == [expected, expected]
+    assert written == [_packed(tmp_path)]
+    assert _packed(tmp_path).read_bytes() == data
+
+
+def test_a_full_disk_does_not_matter(
+    answer: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rewrite(path: Path) -> None:
+        raise StorageError(f"{path} cannot be written: no space.")
+
+    monkeypatch.setattr(packed_weights, "rewrite_in_huge_pages", rewrite)
+    monkeypatch.setattr("litert_lm.engine.first_load", examine)
+    assert answer() == answer()
 
 
 @pytest.mark.parametrize("kind", ["cut", "flipped", "of another model", "appended"])
