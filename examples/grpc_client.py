@@ -14,6 +14,9 @@ with grpc.insecure_channel(address) as channel:
         GenerateRequest.SerializeToString,
         GenerateResponse.FromString,
     )
-    for message in generate_stream(request):
-        print(message.outputs.text, end="", flush=True)
+    try:
+        for message in generate_stream(request):
+            print(message.outputs.text, end="", flush=True)
+    except grpc.RpcError as error:
+        sys.exit(f"{address}: {error.details()}")
 print()

@@ -14,11 +14,16 @@ __all__ = ["NewFile", "replacing"]
 
 
 class NewFile:
-    """A file being written; every failure to store is a StorageError that names it."""
+    """A file being written; every failure to store is a StorageError that names it.
+
+    Attributes:
+        path: what it is to become.
+        descriptor: open for reading and writing.
+    """
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
-        self._descriptor = descriptor
+        self.descriptor = descriptor
 
     def write(self, data: memoryview, position: int) -> None:
         """Stores `data`, uint8, from byte `position` on."""
@@ -28,8 +33,8 @@ class NewFile:
                 data, position = data[written:], position + written
 
     def _seek(self, position: int) -> int:
-        os.lseek(self._descriptor, position, os.SEEK_SET)
-        return self._descriptor
+        os.lseek(self.descriptor, position, os.SEEK_SET)
+        return self.descriptor
 
 
 @contextlib.contextmanager
@@ -48,7 +53,7 @@ def replacing(path: Path) -> Iterator[NewFile]:
     # Not a temporary file of the standard library: those are readable by their owner
     # only, whatever the umask says.
     part = path.with_name(f".{secrets.token_hex(8)}.part")
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0)
     try:
         with storage_errors(path):
             descriptor = os.open(part, flags, 0o666)

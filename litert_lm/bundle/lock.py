@@ -27,7 +27,9 @@ def file_lock(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b")
     except OSError as error:
-        raise StorageError(f"Cannot create the lock file {path}: {error}.") from error
+        raise StorageError(
+            f"Cannot create the lock file {path}: {error.strerror}."
+        ) from error
     with file:
         if not _try_lock(file):
             on_wait()

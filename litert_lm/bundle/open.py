@@ -82,7 +82,8 @@ def _map(path: Path) -> tuple[memoryview, Identity]:
             return memoryview(data), identity
     except (FileNotFoundError, NotADirectoryError):
         raise ModelNotFoundError(
-            f"{path} does not exist; check the path, or `litert-lm list` for names."
+            f"{path} does not exist; check the path. Of a model's name "
+            "litert_lm.resolve_model makes one."
         ) from None
     except OSError as error:
         raise StorageError(

@@ -68,7 +68,7 @@ def open_header(path: Path) -> TensorHeader:
         with path.open("rb") as file:
             return read_header(path, file, size)
     except OSError as error:
-        raise StorageError(f"Cannot read '{path}': {error}.") from error
+        raise StorageError(f"Cannot read '{path}': {error.strerror}.") from error
 
 
 def read_header(

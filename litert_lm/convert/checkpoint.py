@@ -60,7 +60,9 @@ class FileRows:
                 file.seek(self.offset + start * self.row_bytes)
                 data = file.read(size)
         except OSError as error:
-            raise StorageError(f"Cannot read '{self.path}': {error}.") from error
+            raise StorageError(
+                f"Cannot read '{self.path}': {error.strerror}."
+            ) from error
         if len(data) != size:
             raise ModelFileError(
                 f"'{self.path}' ends inside a weight; it changed or is cut off."

@@ -68,7 +68,7 @@ def read_gguf_header(path: Path) -> GgufHeader:
     except FileNotFoundError as error:
         raise ModelNotFoundError(f"There is no file '{path}'.") from error
     except OSError as error:
-        raise StorageError(f"Cannot read '{path}': {error}.") from error
+        raise StorageError(f"Cannot read '{path}': {error.strerror}.") from error
 
 
 class _Cursor:

@@ -27,7 +27,7 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
             f"'{path.parent}' has no {path.name}; the checkpoint is incomplete."
         ) from error
     except OSError as error:
-        raise StorageError(f"Cannot read '{path}': {error}.") from error
+        raise StorageError(f"Cannot read '{path}': {error.strerror}.") from error
 
 
 def read_json(path: Path) -> dict[str, Any]:

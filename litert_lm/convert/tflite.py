@@ -82,8 +82,8 @@ class TFLiteFile:
                 file.writelines(self.chunks())
         except OSError as error:
             raise StorageError(
-                f"Cannot write the model to '{path}': {error}. Free some space or "
-                "choose another folder."
+                f"Cannot write the model to '{path}': {error.strerror}. Free some "
+                "space or choose another folder."
             ) from error
 
 

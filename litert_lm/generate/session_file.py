@@ -114,7 +114,7 @@ def load_session_file(
             state = _described(path, file, header, executor)
             sequence.restore(state)
     except OSError as error:
-        raise StorageError(f"Cannot read '{path}': {error}.") from error
+        raise StorageError(f"Cannot read '{path}': {error.strerror}.") from error
     return header.metadata
 
 

@@ -117,12 +117,16 @@ class _Transfer:
                     tries_left, wait_s = self.retries.count, self.retries.wait_s
                 if not tries_left:
                     raise DownloadError(
-                        f"Cannot fetch {self.url}: {error}. What arrived is kept;"
-                        " run the same command again to go on."
+                        f"Cannot fetch {self.url}: {error}. {self._next_step()}"
                     ) from error
                 tries_left -= 1
                 time.sleep(wait_s)
                 wait_s *= 2
+
+    def _next_step(self) -> str:
+        if self.num_done:
+            return "What arrived is kept; run the same command again to go on."
+        return "Check the address and the connection, and run the same command again."
 
     def check(self, digest: str, wanted: str | None) -> None:
         """Raise DownloadError, and drop the part, unless the digest is the wanted."""

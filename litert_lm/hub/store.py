@@ -124,15 +124,21 @@ class ModelStore:
             is_there = (self._folder(name) / _MANIFEST).exists()
         return self._read(name) if is_there else None
 
-    def remove(self, name: str) -> None:
-        """Delete the model called `name`, sound or not; ModelNotFoundError if none."""
+    def remove(self, name: str) -> StoredModel | None:
+        """Delete the model called `name`; what it was, or None if it was damaged.
+
+        Raises:
+            ModelNotFoundError: there is none; the message offers similar names.
+        """
         check_name(name)
         if name not in self._folders():
             near = near_names(name, self._folders())
             hint = f" Did you mean {', '.join(near)}?" if near else ""
             raise ModelNotFoundError(f"No stored model is called {name!r}.{hint}")
         with self.lock(name), os_errors(f"remove {name}"):
+            model = self._sound(name)
             shutil.rmtree(self._folder(name))
+        return model
 
     @contextmanager
     def lock(

@@ -58,6 +58,21 @@ def test_rm_deletes(command: Command, bundle: Path) -> None:
     assert (done.code, done.err) == (3, "error: No stored model is called 'm'.\n")
 
 
+def test_rm_deletes_packed_weights_too(
+    command: Command,
+    bundle: Path,
+    quick_first_load: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    command("pull", bundle, "--name", "m")
+    assert command("run", "m", "a").code == 0
+    assert list(tmp_path.rglob("*.xnnpack"))
+    command("rm", "m")
+    assert not list(tmp_path.rglob("*.xnnpack"))
+
+
 def test_a_stored_name_works_everywhere(
     command: Command, bundle: Path, quick_first_load: None
 ) -> None:

@@ -45,6 +45,7 @@ _ROOM_FOR_NOTES = 1 << 20
 _MAX_SMALL_BYTES = 16 << 20
 _MAX_BLOB_BYTES = 64 << 20
 _DIGEST_BYTES = 32
+_NAME_DIGITS = 32  # of a content hash, in names of files
 _CHUNK = 4 << 20
 
 
@@ -89,7 +90,8 @@ class CacheDirectory:
         """Path of a section's packed weights, ":memory", or None for no cache."""
         if not isinstance(self.weights, Path):
             return self.weights
-        name = f"{content_hash[:32]}-{section}-{runtime_key()}.litert_lm.xnnpack"
+        start = f"{content_hash[:_NAME_DIGITS]}-{section}"
+        name = f"{start}-{runtime_key()}.litert_lm.xnnpack"
         path = self.weights / name
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -222,6 +224,14 @@ class CacheDirectory:
                 with contextlib.suppress(StorageError):
                     held.enter_context(file_lock(path, on_wait))
             yield
+
+    def forget(self, content_hash: str) -> None:
+        """Delete the packed weights of a model that is not used any more."""
+        if isinstance(self.weights, Path):
+            start = content_hash[:_NAME_DIGITS]
+            for path in self.weights.glob(f"{start}-*.litert_lm.xnnpack"):
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
     def trim(self) -> None:
         """Delete what was not used for longest until the limits hold."""

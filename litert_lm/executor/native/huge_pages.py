@@ -12,8 +12,11 @@ import contextlib
 import ctypes
 import mmap
 import sys
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from litert_lm.bundle.atomic import replacing
 from litert_lm.errors import BackendError
@@ -21,6 +24,9 @@ from litert_lm.errors import BackendError
 __all__ = ["map_pages", "move_to_huge_pages", "rewrite_in_huge_pages"]
 
 _HUGE_PAGE = 2 << 20
+_Range = tuple[int, int]
+"""Addresses at which a mapping begins and ends."""
+
 _PIECE = 4 * _HUGE_PAGE
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _MADV_POPULATE_READ = 22  # Linux 5.14; older kernels refuse it, and lose nothing
@@ -47,10 +53,11 @@ def move_to_huge_pages(path: str) -> int:
     if not sys.platform.startswith("linux"):
         raise BackendError("Weights can be moved to huge pages on Linux only.")
     map_pages(path)
-    if _is_in_huge_pages(path):
+    ranges = _mappings(path)
+    if _are_huge(ranges):
         return 0
     libc = _libc()
-    return sum(_move(libc, begin, end) for begin, end in _mappings(path))
+    return sum(_move(libc, begin, end) for begin, end in ranges)
 
 
 def map_pages(path: str) -> None:
@@ -60,28 +67,30 @@ def map_pages(path: str) -> None:
     What is not in memory yet is read into huge pages, where the kernel can.
     """
     if sys.platform.startswith("linux"):
-        libc = _libc()
-        for begin, end in _mappings(path):
-            libc.madvise(begin, end - begin, mmap.MADV_HUGEPAGE)
-            libc.madvise(begin, end - begin, _MADV_POPULATE_READ)
+        _enter(_mappings(path))
 
 
-def _is_in_huge_pages(path: str) -> bool:
-    """Whether most of this process' entered mappings of a file are of huge pages."""
-    mapped = sum(end - begin for begin, end in _mappings(path))
-    return 2 * _huge_bytes(path) > mapped
+def _enter(ranges: Iterable[_Range]) -> None:
+    libc = _libc()
+    for begin, end in ranges:
+        libc.madvise(begin, end - begin, mmap.MADV_HUGEPAGE)
+        libc.madvise(begin, end - begin, _MADV_POPULATE_READ)
 
 
-def _huge_bytes(path: str) -> int:
-    """Bytes of a file that this process has entered in huge pages."""
-    real = str(Path(path).resolve())
-    total, is_of_file = 0, False
+def _are_huge(ranges: Collection[_Range]) -> bool:
+    """Whether most of these mappings of files is entered in huge pages."""
+    return 2 * _huge_bytes(ranges) > sum(end - begin for begin, end in ranges)
+
+
+def _huge_bytes(ranges: Collection[_Range]) -> int:
+    """Bytes of mappings of files that are entered in huge pages."""
+    total, is_wanted = 0, False
     for line in _lines("smaps"):
-        name, *rest = line.split(maxsplit=5)
+        name, value, *_ = line.split(maxsplit=2)
         if not name.endswith(":"):  # the first line of the next mapping
-            is_of_file = len(rest) == 5 and rest[4] == real
-        elif is_of_file and name == "FilePmdMapped:":
-            total += int(rest[0]) << 10
+            is_wanted = _range_of(name) in ranges
+        elif is_wanted and name == "FilePmdMapped:":
+            total += int(value) << 10
     return total
 
 
@@ -96,38 +105,46 @@ def rewrite_in_huge_pages(path: Path) -> None:
     size = path.stat().st_size
     if size < _PIECE or not sys.platform.startswith("linux"):
         return
-    with contextlib.suppress(_SmallPagesError), path.open("rb") as file:
-        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        with replacing(path) as copy:
-            copy.write(whole[:_PIECE], 0)
-            _check_pages(copy.path)
-            for begin in range(_PIECE, size, _PIECE):
-                copy.write(whole[begin : begin + _PIECE], begin)
+    with (
+        contextlib.suppress(_SmallPagesError),
+        path.open("rb") as file,
+        replacing(path) as copy,
+    ):
+        # Pieces in memory of this process: while the kernel waits for pages of a
+        # mapping it takes what it has got, and the rest begins in small pages.
+        for begin in range(0, size, _PIECE):
+            copy.write(memoryview(file.read(_PIECE)), begin)
+            if begin == 0:
+                _check_pages(copy.descriptor)
 
 
 class _SmallPagesError(Exception):
     """The kernel holds the file in small pages."""
 
 
-def _check_pages(path: Path) -> None:
-    with (
-        path.open("rb") as file,
-        mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ),
-    ):
-        map_pages(str(path))
-        if not _is_in_huge_pages(str(path)):
-            raise _SmallPagesError
+def _check_pages(descriptor: int) -> None:
+    """Raise _SmallPagesError for a file that is mapped in small pages."""
+    mapped = np.frombuffer(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ), np.uint8)
+    size = -(-mapped.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    ranges = [(mapped.ctypes.data, mapped.ctypes.data + size)]
+    _enter(ranges)
+    if not _are_huge(ranges):
+        raise _SmallPagesError
 
 
-def _mappings(path: str) -> list[tuple[int, int]]:
+def _mappings(path: str) -> list[_Range]:
     real = str(Path(path).resolve())
     ranges = []
     for line in _lines("maps"):
         fields = line.split(maxsplit=5)
         if len(fields) == 6 and fields[5] == real:
-            begin, end = (int(part, 16) for part in fields[0].split("-"))
-            ranges.append((begin, end))
+            ranges.append(_range_of(fields[0]))
     return ranges
+
+
+def _range_of(text: str) -> _Range:
+    begin, end = (int(part, 16) for part in text.split("-"))
+    return begin, end
 
 
 def _lines(name: str) -> list[str]:

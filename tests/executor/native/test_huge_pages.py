@@ -41,7 +41,7 @@ def test_a_file_is_written_again_where_that_gains_something(
     large_file, monkeypatch, is_huge
 ):
     before, inode = large_file.read_bytes(), large_file.stat().st_ino
-    monkeypatch.setattr(huge_pages, "_is_in_huge_pages", lambda path: is_huge)
+    monkeypatch.setattr(huge_pages, "_are_huge", lambda ranges: is_huge)
     huge_pages.rewrite_in_huge_pages(large_file)
     assert large_file.read_bytes() == before
     assert (large_file.stat().st_ino != inode) == is_huge
@@ -58,7 +58,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(large_file, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(descriptor, data)
 
-    monkeypatch.setattr(huge_pages, "_is_in_huge_pages", lambda path: True)
+    monkeypatch.setattr(huge_pages, "_are_huge", lambda ranges: True)
     monkeypatch.setattr(os, "write", write)
     with pytest.raises(StorageError, match="No space left"):
         huge_pages.rewrite_in_huge_pages(large_file)
@@ -66,16 +66,29 @@ def test_a_full_disk_leaves_the_file_as_it_was(large_file, monkeypatch):
     assert list(large_file.parent.iterdir()) == [large_file]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how it maps")
-def test_what_the_kernel_says_of_a_mapping_is_read(large_file):
-    name = str(large_file)
-    with large_file.open("rb") as file:
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
-            huge_pages.map_pages(name)
-            mapped = sum(end - begin for begin, end in huge_pages._mappings(name))
-            assert 0 <= huge_pages._huge_bytes(name) <= mapped
-        assert mapped >= large_file.stat().st_size
-        assert not huge_pages._mappings(name)
+@pytest.mark.skipif(sys.platform != "linux", reason="huge pages are Linux only")
+def test_what_is_written_again_is_in_huge_pages(tmp_path):
+    """Where the kernel holds a file so at all, which it says itself."""
+    path, data = tmp_path / "small.xnnpack", os.urandom(1 << 20) * 19
+    with path.open("wb", buffering=0) as file:
+        for begin in range(0, len(data), 1 << 18):
+            file.write(data[begin : begin + (1 << 18)])
+    before = path.stat().st_ino
+    assert not mapped_huge(path)
+    huge_pages.rewrite_in_huge_pages(path)
+    assert mapped_huge(path) == (path.stat().st_ino != before)
+
+
+def mapped_huge(path):
+    """Whether a mapping of the file is entered in huge pages."""
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ),
+    ):
+        huge_pages.map_pages(str(path))
+        ranges = huge_pages._mappings(str(path))
+        assert len(ranges) == 1
+        return huge_pages._are_huge(ranges)
 
 
 def test_other_systems_are_told(monkeypatch):
