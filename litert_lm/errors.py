@@ -206,6 +206,18 @@ def shown(value: object) -> str:
 
 
 @contextmanager
+def read_errors(path: object) -> Iterator[None]:
+    """Turn the block's OSErrors into a StorageError about a file that it reads."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"Cannot read '{path}': {error.strerror}; check its permissions and the "
+            "disk."
+        ) from error
+
+
+@contextmanager
 def os_errors(action: str) -> Iterator[None]:
     """Turn the block's OSErrors into a StorageError: "Cannot `action`: ..."."""
     try:

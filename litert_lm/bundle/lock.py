@@ -28,7 +28,8 @@ def file_lock(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
         file = path.open("a+b")
     except OSError as error:
         raise StorageError(
-            f"Cannot create the lock file {path}: {error.strerror}."
+            f"Cannot create the lock file {path}: {error.strerror}; check the folder's "
+            "permissions and the free space."
         ) from error
     with file:
         if not _try_lock(file):

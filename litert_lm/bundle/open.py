@@ -82,8 +82,8 @@ def _map(path: Path) -> tuple[memoryview, Identity]:
             return memoryview(data), identity
     except (FileNotFoundError, NotADirectoryError):
         raise ModelNotFoundError(
-            f"{path} does not exist; check the path. Of a model's name "
-            "litert_lm.resolve_model makes one."
+            f"{path} does not exist; check the path. A model's name becomes one with "
+            "litert_lm.hub.resolve_model."
         ) from None
     except OSError as error:
         raise StorageError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
-from litert_lm.errors import ModelFileError, StorageError
+from litert_lm.errors import ModelFileError, read_errors
 
 __all__ = ["METADATA", "TensorEntry", "TensorHeader", "open_header", "read_header"]
 
@@ -63,12 +63,10 @@ def open_header(path: Path) -> TensorHeader:
         ModelFileError: the header is damaged.
         StorageError: the file cannot be read.
     """
-    try:
+    with read_errors(path):
         size = path.stat().st_size
         with path.open("rb") as file:
             return read_header(path, file, size)
-    except OSError as error:
-        raise StorageError(f"Cannot read '{path}': {error.strerror}.") from error
 
 
 def read_header(

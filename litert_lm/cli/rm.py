@@ -21,13 +21,13 @@ def add_parser(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Delete the models in the order given; the first unknown name ends the work."""
-    from litert_lm.executor.native.cache_dir import CacheDirectory
+    from litert_lm.executor.native.cache_dir import forget_packed_weights
     from litert_lm.hub.store import ModelStore
 
     store = ModelStore()
     for name in args.names:
         model = store.remove(name)
         if model is not None:
-            CacheDirectory(None, model.path).forget(model.sha256)
+            forget_packed_weights(model.sha256)
         ui.note(f"removed {name}")
     return 0

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from litert_lm.errors import ConversionError, ModelFileError, StorageError
+from litert_lm.errors import ConversionError, ModelFileError, read_errors
 
 __all__ = [
     "Checkpoint",
@@ -55,14 +55,9 @@ class FileRows:
 
     def read(self, start: int, stop: int) -> FloatArray:
         size = (stop - start) * self.row_bytes
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self.offset + start * self.row_bytes)
-                data = file.read(size)
-        except OSError as error:
-            raise StorageError(
-                f"Cannot read '{self.path}': {error.strerror}."
-            ) from error
+        with read_errors(self.path), self.path.open("rb") as file:
+            file.seek(self.offset + start * self.row_bytes)
+            data = file.read(size)
         if len(data) != size:
             raise ModelFileError(
                 f"'{self.path}' ends inside a weight; it changed or is cut off."

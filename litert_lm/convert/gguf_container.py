@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from litert_lm.errors import ModelFileError, ModelNotFoundError, StorageError
+from litert_lm.errors import ModelFileError, ModelNotFoundError, read_errors
 
 __all__ = ["GgufHeader", "GgufTensor", "read_gguf_header"]
 
@@ -59,16 +59,14 @@ class GgufHeader:
 
 def read_gguf_header(path: Path) -> GgufHeader:
     """Read and check the header; raises ModelFileError when it is damaged."""
-    try:
+    with read_errors(path):
+        if not path.exists():
+            raise ModelNotFoundError(f"There is no file '{path}'.")
         with path.open("rb") as file:
             if path.stat().st_size < 24:
                 raise ModelFileError(f"'{path}' is too short for a GGUF file.")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return _Cursor(path, data).header()
-    except FileNotFoundError as error:
-        raise ModelNotFoundError(f"There is no file '{path}'.") from error
-    except OSError as error:
-        raise StorageError(f"Cannot read '{path}': {error.strerror}.") from error
 
 
 class _Cursor:

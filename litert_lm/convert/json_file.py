@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from litert_lm.errors import ConversionError, ModelFileError, StorageError
+from litert_lm.errors import ConversionError, ModelFileError, read_errors
 
 __all__ = ["read_bytes", "read_json"]
 
@@ -15,19 +15,17 @@ MAX_BYTES = 512 << 20
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
     """The file's contents; raises ConversionError when it is not there."""
-    try:
+    with read_errors(path):
+        if not path.exists():
+            raise ConversionError(
+                f"'{path.parent}' has no {path.name}; the checkpoint is incomplete."
+            )
         size = path.stat().st_size
         if size > max_bytes:
             raise ModelFileError(
                 f"'{path}' has {size} bytes, more than the {max_bytes} it may have."
             )
         return path.read_bytes()
-    except FileNotFoundError as error:
-        raise ConversionError(
-            f"'{path.parent}' has no {path.name}; the checkpoint is incomplete."
-        ) from error
-    except OSError as error:
-        raise StorageError(f"Cannot read '{path}': {error.strerror}.") from error
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -196,8 +196,7 @@ class Executor:
         if cache.num_tokens >= self.context_length:
             self._check_room(cache, 1)
         queue, shared = self._queue, self._shared
-        is_alone = not (queue.line or queue.lock.locked())
-        if is_alone and (shared is None or not shared.away):
+        if queue.is_free and (shared is None or not shared.is_expecting):
             with queue.lock:
                 return self._decode(cache, token_id)
         if shared is not None:

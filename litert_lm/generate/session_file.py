@@ -18,7 +18,7 @@ from litert_lm.errors import (
     InvalidArgumentError,
     ModelFileError,
     SavedStateError,
-    StorageError,
+    read_errors,
     shown,
 )
 from litert_lm.executor.executor import Executor
@@ -108,13 +108,10 @@ def load_session_file(
             longer context. The sequence is empty then.
         StorageError: the file cannot be read.
     """
-    try:
-        with _opened(path) as file:
-            header = _checked_header(path, file, model)
-            state = _described(path, file, header, executor)
-            sequence.restore(state)
-    except OSError as error:
-        raise StorageError(f"Cannot read '{path}': {error.strerror}.") from error
+    with read_errors(path), _opened(path) as file:
+        header = _checked_header(path, file, model)
+        state = _described(path, file, header, executor)
+        sequence.restore(state)
     return header.metadata
 
 

@@ -89,9 +89,9 @@ class StopSequences:
             The tokens to output. With a match these are the withheld ones before it,
             and its own tokens are in `match` only; the matcher starts afresh.
         """
-        node = _follow(self._node, token_id)
-        if not node.depth and not self._withheld:
+        if self.passes(token_id):
             return TokenStep((token_id,), None)
+        node = _follow(self._node, token_id)
         self._withheld.append(token_id)
         if node.match is not None and may_stop:
             released = tuple(self._withheld[: -len(node.match)])

@@ -77,7 +77,10 @@ def download(
             os.replace(transfer.part, target)
             transfer.forget()
         except OSError as error:
-            raise StorageError(f"Cannot write {target}: {error}.") from error
+            raise StorageError(
+                f"Cannot write {target}: {error.strerror}; check the folder, its "
+                "permissions and the free space."
+            ) from error
     return digest
 
 
@@ -124,7 +127,7 @@ class _Transfer:
                 wait_s *= 2
 
     def _next_step(self) -> str:
-        if self.num_done:
+        if self.num_done and self._validator() is not None:
             return "What arrived is kept; run the same command again to go on."
         return "Check the address and the connection, and run the same command again."
 

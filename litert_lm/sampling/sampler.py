@@ -87,7 +87,7 @@ def greedy(logits: Logits) -> int:
     """The id of the largest logit, the lowest of equals."""
     token_id = int(logits.argmax())
     # argmax stops at the first NaN.
-    if not -math.inf < logits.item(token_id) < math.inf:
+    if not math.isfinite(logits.item(token_id)):
         checked_peak(logits)
     return token_id
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 __all__ = ["Piece", "PieceStream", "PieceTable", "spelled_byte"]
 
 _utf8_decoder = codecs.getincrementaldecoder("utf-8")
-_NOTHING_WAITS = _utf8_decoder("replace").getstate()
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -106,7 +105,7 @@ class PieceStream:
             if text is not None:
                 return text
         text = self._utf8.decode(self.read(token_id))
-        self._is_waiting = self._utf8.getstate() != _NOTHING_WAITS
+        self._is_waiting = bool(self._utf8.getstate()[0])
         return text
 
     def finish(self) -> str:

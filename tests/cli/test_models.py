@@ -73,6 +73,21 @@ def test_rm_deletes_packed_weights_too(
     assert not list(tmp_path.rglob("*.xnnpack"))
 
 
+@pytest.mark.parametrize("digest", ["*", "/etc", "", "../x"])
+def test_rm_deletes_nothing_of_other_models(
+    command: Command, bundle: Path, cache_dir: Path, digest: str
+) -> None:
+    path = Path(command("pull", bundle, "--name", "m").out.strip())
+    manifest = path.with_name("model.json")
+    fields = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(fields | {"sha256": digest}))
+    other = cache_dir / "litert_lm" / "0123-main-1.litert_lm.xnnpack"
+    other.parent.mkdir(exist_ok=True)
+    other.touch()
+    assert command("rm", "m").code == 0
+    assert other.exists()
+
+
 def test_a_stored_name_works_everywhere(
     command: Command, bundle: Path, quick_first_load: None
 ) -> None:

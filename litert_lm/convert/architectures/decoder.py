@@ -2,7 +2,7 @@
 
 Layout of the caches: k f32[1, K, T, D] and v f32[1, K, D, T], K key-value heads of size
 D. Nothing but the shapes of caches and mask depends on T, so a runtime may resize them.
-Values that lay like keys would be faster at long contexts, but XNNPACK rounds their
+Values laid out like keys would be faster at long contexts, but XNNPACK rounds their
 sums in an order that depends on T.
 """
 

@@ -34,7 +34,7 @@ from litert_lm.errors import (
     shown,
 )
 
-__all__ = ["MEMORY", "NO_CACHE", "CacheDirectory"]
+__all__ = ["MEMORY", "NO_CACHE", "CacheDirectory", "forget_packed_weights"]
 
 NO_CACHE = ":nocache"
 MEMORY = ":memory"
@@ -45,7 +45,8 @@ _ROOM_FOR_NOTES = 1 << 20
 _MAX_SMALL_BYTES = 16 << 20
 _MAX_BLOB_BYTES = 64 << 20
 _DIGEST_BYTES = 32
-_NAME_DIGITS = 32  # of a content hash, in names of files
+_PACKED = ".litert_lm.xnnpack"  # how names of packed weights end
+_PART_SECONDS = 86_400  # a file that is still being written after that is left over
 _CHUNK = 4 << 20
 
 
@@ -90,8 +91,7 @@ class CacheDirectory:
         """Path of a section's packed weights, ":memory", or None for no cache."""
         if not isinstance(self.weights, Path):
             return self.weights
-        start = f"{content_hash[:_NAME_DIGITS]}-{section}"
-        name = f"{start}-{runtime_key()}.litert_lm.xnnpack"
+        name = f"{_start(content_hash)}{section}-{runtime_key()}{_PACKED}"
         path = self.weights / name
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -225,23 +225,34 @@ class CacheDirectory:
                     held.enter_context(file_lock(path, on_wait))
             yield
 
-    def forget(self, content_hash: str) -> None:
-        """Delete the packed weights of a model that is not used any more."""
-        if isinstance(self.weights, Path):
-            start = content_hash[:_NAME_DIGITS]
-            for path in self.weights.glob(f"{start}-*.litert_lm.xnnpack"):
-                with contextlib.suppress(OSError):
-                    path.unlink()
-
     def trim(self) -> None:
         """Delete what was not used for longest until the limits hold."""
         folder = self.weights if isinstance(self.weights, Path) else self._small
         if folder is None:
             return
         with contextlib.suppress(OSError):
-            _trim(folder.glob("*.litert_lm.xnnpack"), MAX_BYTES, _MAX_SMALL_FILES)
+            _trim(folder.glob(f"*{_PACKED}"), MAX_BYTES, _MAX_SMALL_FILES)
             for kind in ("json", "lock", "bin"):
                 _trim(folder.glob(f"*.litert_lm.{kind}"), MAX_BYTES, _MAX_SMALL_FILES)
+            for part in folder.glob(".*.part"):  # whose process was killed
+                if part.stat().st_mtime < time.time() - _PART_SECONDS:
+                    part.unlink(missing_ok=True)
+
+
+def forget_packed_weights(content_hash: str) -> None:
+    """Delete what is packed in the default folder of a model that has gone."""
+    folder = _default_folder()
+    if folder is None:
+        return
+    with contextlib.suppress(OSError):
+        for path in folder.glob(f"*{_PACKED}"):
+            if path.name.startswith(_start(content_hash)):
+                path.unlink(missing_ok=True)
+
+
+def _start(content_hash: str) -> str:
+    """How names of a model's packed weights begin."""
+    return f"{content_hash[:32]}-"
 
 
 def _is_there(path: str | None) -> bool:

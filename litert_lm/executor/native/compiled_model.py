@@ -141,18 +141,18 @@ class CompiledModel:
             "CompiledModelResizeInputTensorNonStrict",
             self.handle,
             signature.index,
-            signature.positions[name],
+            signature.input_positions[name],
             dims,
             len(shape),
         )
         self._shapes[key][name] = shape
 
     def output_shapes(self, key: str) -> dict[str, tuple[int, ...]]:
-        """Shape of every output, after resized inputs have been carried through."""
-        place = (key, *self.input_shapes(key).values())
-        if place not in self._output_shapes:
-            self._output_shapes[place] = self._read_output_shapes(key)
-        return self._output_shapes[place]
+        """Shape of every output with the inputs' present shapes."""
+        shapes = (key, *self.input_shapes(key).values())
+        if shapes not in self._output_shapes:
+            self._output_shapes[shapes] = self._read_output_shapes(key)
+        return self._output_shapes[shapes]
 
     def _read_output_shapes(self, key: str) -> dict[str, tuple[int, ...]]:
         signature = self.signatures[key]
@@ -242,8 +242,8 @@ class RunCall:
     An input and an output may be the same buffer (a KV cache updated in place).
 
     Attributes:
-        native: runs the model and returns LiteRT's status, 0 for success. `fail` says
-            what another one stands for.
+        native: runs the model and returns LiteRT's status, 0 for success. `fail`
+            raises what another one stands for.
     """
 
     __slots__ = ("_keep", "_model", "native")

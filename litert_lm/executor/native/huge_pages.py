@@ -11,6 +11,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
+import os
+import re
+import shutil
 import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -19,19 +22,23 @@ from typing import Any
 import numpy as np
 
 from litert_lm.bundle.atomic import replacing
-from litert_lm.errors import BackendError
+from litert_lm.bundle.identity import file_identity, identity_of
+from litert_lm.errors import BackendError, read_errors
 
 __all__ = ["map_pages", "move_to_huge_pages", "rewrite_in_huge_pages"]
 
 _HUGE_PAGE = 2 << 20
-_Range = tuple[int, int]
-"""Addresses at which a mapping begins and ends."""
-
-_PIECE = 4 * _HUGE_PAGE
+_PIECE_BYTES = 4 * _HUGE_PAGE  # any multiple will do
+_HEADER = re.compile(
+    r"(?P<begin>[0-9a-f]+)-(?P<end>[0-9a-f]+) (?:\S+ +){3}\d+ *(?P<path>.*)"
+)
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _MADV_POPULATE_READ = 22  # Linux 5.14; older kernels refuse it, and lose nothing
 _MREMAP_MAYMOVE, _MREMAP_FIXED = 1, 2
 _PROTECTION = mmap.PROT_READ | mmap.PROT_WRITE if sys.platform != "win32" else 0
+
+_Range = tuple[int, int]
+"""Addresses at which a mapping begins and ends."""
 
 
 def move_to_huge_pages(path: str) -> int:
@@ -52,10 +59,16 @@ def move_to_huge_pages(path: str) -> int:
     """
     if not sys.platform.startswith("linux"):
         raise BackendError("Weights can be moved to huge pages on Linux only.")
-    map_pages(path)
-    ranges = _mappings(path)
-    if _are_huge(ranges):
-        return 0
+    try:
+        _enter(_mappings(path))
+        ranges = _mappings(path)  # those that touch may be one by now
+        if _are_huge(ranges):
+            return 0
+    except OSError as error:
+        raise BackendError(
+            f"Where the weights are mapped is not known: {error.strerror}, "
+            f"{error.filename}. Leave huge_pages off."
+        ) from error
     libc = _libc()
     return sum(_move(libc, begin, end) for begin, end in ranges)
 
@@ -67,7 +80,8 @@ def map_pages(path: str) -> None:
     What is not in memory yet is read into huge pages, where the kernel can.
     """
     if sys.platform.startswith("linux"):
-        _enter(_mappings(path))
+        with contextlib.suppress(OSError):
+            _enter(_mappings(path))
 
 
 def _enter(ranges: Iterable[_Range]) -> None:
@@ -78,7 +92,7 @@ def _enter(ranges: Iterable[_Range]) -> None:
 
 
 def _are_huge(ranges: Collection[_Range]) -> bool:
-    """Whether most of these mappings of files is entered in huge pages."""
+    """Whether most bytes of these mappings of files are entered in huge pages."""
     return 2 * _huge_bytes(ranges) > sum(end - begin for begin, end in ranges)
 
 
@@ -86,73 +100,76 @@ def _huge_bytes(ranges: Collection[_Range]) -> int:
     """Bytes of mappings of files that are entered in huge pages."""
     total, is_wanted = 0, False
     for line in _lines("smaps"):
-        name, value, *_ = line.split(maxsplit=2)
-        if not name.endswith(":"):  # the first line of the next mapping
-            is_wanted = _range_of(name) in ranges
-        elif is_wanted and name == "FilePmdMapped:":
-            total += int(value) << 10
+        header = _HEADER.match(line)
+        if header is not None:
+            is_wanted = _range_of(header) in ranges
+        elif is_wanted and line.startswith("FilePmdMapped:"):
+            total += int(line.split()[1]) << 10
     return total
 
 
 def rewrite_in_huge_pages(path: Path) -> None:
     """Put a copy that the kernel holds in huge pages in the place of a file.
 
-    Nothing happens where it would not do so.
+    Nothing happens where it would not do so, where a copy leaves no room for another,
+    or where the file changes meanwhile.
 
     Raises:
-        StorageError: the copy cannot be written.
+        StorageError: the file cannot be read or the copy written.
     """
-    size = path.stat().st_size
-    if size < _PIECE or not sys.platform.startswith("linux"):
-        return
     with (
-        contextlib.suppress(_SmallPagesError),
+        contextlib.suppress(_NoGainError),
+        read_errors(path),
         path.open("rb") as file,
-        replacing(path) as copy,
     ):
-        # Pieces in memory of this process: while the kernel waits for pages of a
-        # mapping it takes what it has got, and the rest begins in small pages.
-        for begin in range(0, size, _PIECE):
-            copy.write(memoryview(file.read(_PIECE)), begin)
-            if begin == 0:
-                _check_pages(copy.descriptor)
+        identity = identity_of(os.fstat(file.fileno()))
+        size = identity[2]
+        if size < _PIECE_BYTES or not sys.platform.startswith("linux"):
+            return
+        if shutil.disk_usage(path.parent).free < 2 * size:
+            return
+        with replacing(path) as copy:
+            # Read first: where a mapping's page is missing the kernel cuts a write
+            # short, and what follows lies in small pages.
+            for begin in range(0, size, _PIECE_BYTES):
+                copy.write(memoryview(file.read(_PIECE_BYTES)), begin)
+                if begin == 0:
+                    _check_pages(copy.descriptor)
+            if file_identity(path) != identity:
+                raise _NoGainError
 
 
-class _SmallPagesError(Exception):
-    """The kernel holds the file in small pages."""
+class _NoGainError(Exception):
+    """The copy is not to be used."""
 
 
 def _check_pages(descriptor: int) -> None:
-    """Raise _SmallPagesError for a file that is mapped in small pages."""
+    """Raise _NoGainError for a file that is mapped in small pages."""
     mapped = np.frombuffer(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ), np.uint8)
     size = -(-mapped.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
     ranges = [(mapped.ctypes.data, mapped.ctypes.data + size)]
     _enter(ranges)
     if not _are_huge(ranges):
-        raise _SmallPagesError
+        raise _NoGainError
 
 
 def _mappings(path: str) -> list[_Range]:
     real = str(Path(path).resolve())
-    ranges = []
-    for line in _lines("maps"):
-        fields = line.split(maxsplit=5)
-        if len(fields) == 6 and fields[5] == real:
-            ranges.append(_range_of(fields[0]))
-    return ranges
+    return [
+        _range_of(header)
+        for line in _lines("maps")
+        if (header := _HEADER.match(line)) and header["path"] == real
+    ]
 
 
-def _range_of(text: str) -> _Range:
-    begin, end = (int(part, 16) for part in text.split("-"))
-    return begin, end
+def _range_of(header: re.Match[str]) -> _Range:
+    return int(header["begin"], 16), int(header["end"], 16)
 
 
 def _lines(name: str) -> list[str]:
-    """What the kernel says of this process' memory; nothing where it is not asked."""
-    try:
-        return Path("/proc/self", name).read_text().splitlines()
-    except OSError:
-        return []
+    """What the kernel says of this process' memory; OSError where it does not."""
+    data = Path("/proc/self", name).read_bytes()
+    return os.fsdecode(data).split("\n")
 
 
 def _move(libc: Any, begin: int, end: int) -> int:

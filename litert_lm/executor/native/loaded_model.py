@@ -20,13 +20,13 @@ class ModelSignature:
     """Position of a signature in the model and its tensors in LiteRT's order.
 
     Attributes:
-        positions: of the inputs, by name.
+        input_positions: of the inputs in that order, by name.
     """
 
     index: int
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    positions: Mapping[str, int]
+    input_positions: Mapping[str, int]
 
 
 class LoadedModel:

@@ -34,14 +34,16 @@ class PackedWeights:
     def in_use(self, weight_cache: str | None) -> Iterator[None]:
         """Put this around a compilation with a weight cache of the directory.
 
-        The file is deleted first where it is not what was noted of it.
+        The file is deleted first where it is not what was noted of it, and written
+        again where XNNPACK has written it.
         """
         if weight_cache is None or not isinstance(self._cache.weights, Path):
             yield
             return
         path = Path(weight_cache)
         if self._is_as_noted(path):
-            self._make_fast(path)
+            self._settle(path)
+        if self._is_as_noted(path):
             yield
         else:
             with self._cache.lock(_note(path)):
@@ -49,34 +51,35 @@ class PackedWeights:
                     with contextlib.suppress(OSError):
                         path.unlink()
                 yield
-                self._save_note(path)
+                self._save(_note(path), path)
         if not self._is_as_noted(path):  # weights of one more signature were added
-            self._save_note(path)
+            self._save(_note(path), path)
 
-    def _make_fast(self, path: Path) -> None:
-        """Write a file that XNNPACK has written again, once."""
-        if self._is_rewritten(path):
+    def _settle(self, path: Path) -> None:
+        """Write a file again, once, whether or not it lies in huge pages then."""
+        if self._is_noted(_settled(path), path):
             return
         with self._cache.lock(_note(path)):
-            if self._is_as_noted(path) and not self._is_rewritten(path):
-                with contextlib.suppress(StorageError):  # it works as it is, too
+            if self._is_as_noted(path) and not self._is_noted(_settled(path), path):
+                # As it is it works too, and a disk that is full now may stay so.
+                with contextlib.suppress(StorageError):
                     rewrite_in_huge_pages(path)
-                self._save_note(path, is_rewritten=True)
+                self._save(_note(path), path)
+                self._save(_settled(path), path)
 
     def _is_as_noted(self, path: Path) -> bool:
+        return self._is_noted(_note(path), path)
+
+    def _is_noted(self, name: str, path: Path) -> bool:
         identity = file_identity(path)
-        return identity is not None and self._noted(path)[:1] == [list(identity)]
+        return identity is not None and self._cache.load(name) == list(identity)
 
-    def _is_rewritten(self, path: Path) -> bool:
-        return self._noted(path)[1:] == [True]
+    def _save(self, name: str, path: Path) -> None:
+        self._cache.save(name, file_identity(path))
 
-    def _noted(self, path: Path) -> list[object]:
-        """The identity of the file, and whether it was written again."""
-        noted = self._cache.load(_note(path))
-        return noted if isinstance(noted, list) else []
 
-    def _save_note(self, path: Path, *, is_rewritten: bool = False) -> None:
-        self._cache.save(_note(path), [file_identity(path), is_rewritten])
+def _settled(path: Path) -> str:
+    return f"settled-{path.name.partition('.')[0]}"
 
 
 def _note(path: Path) -> str:

@@ -39,11 +39,13 @@ def masked_value(dtype: np.dtype[Any]) -> float | bool:
     return -45824.0 if dtype == np.float16 else float(-0.7 * np.finfo(np.float32).max)
 
 
-# Once per token, after the model has swept the CPU's caches: numpy's way to one element
-# touches three times as much memory as that of a memoryview.
 def _cells(array: Array) -> Any:
-    """The elements of a flat array, to be set one at a time."""
-    is_half = array.dtype == np.float16  # Python has no such numbers
+    """The elements of a flat array, to be set one at a time.
+
+    This is done once per token, after the model has swept the CPU's caches, and numpy's
+    way to one element touches three times as much memory as that of a memoryview.
+    """
+    is_half = array.dtype == np.float16  # a memoryview cannot store these
     return array if is_half else array.data
 
 

@@ -55,8 +55,7 @@ class SharedSteps:
         patience: seconds to wait for who was served lately.
 
     Attributes:
-        away: those who were served lately, by their caches' ids: when, and how long the
-            cache was. While there are any the next step is to be shared.
+        is_expecting: others were served lately, so that the next step is to be shared.
     """
 
     def __init__(
@@ -75,11 +74,15 @@ class SharedSteps:
         self._least = least
         self._most = most
         self._patience = patience
-        self.away: dict[int, tuple[float, int]] = {}
+        self._away: dict[int, tuple[float, int]] = {}  # cache -> when served, length
+
+    @property
+    def is_expecting(self) -> bool:
+        return bool(self._away)
 
     def decode(self, cache: KVCache, token_id: int) -> Logits:
         """One step, in turn; what `Executor.decode` says of its result holds here."""
-        self.away.pop(id(cache), None)
+        self._away.pop(id(cache), None)
         wanted = _Wanted(cache, token_id)
         group = [wanted]
         try:
@@ -138,10 +141,10 @@ class SharedSteps:
             found = self._decode_together(caches, ids)
             for each, logits in zip(group, found, strict=True):
                 each.logits = logits
-        if self.away or len(self._queue.waiting()) > 1:
+        if self._away or len(self._queue.waiting()) > 1:
             now = monotonic()
             for each in group:
-                self.away[id(each.cache)] = now, each.cache.length
+                self._away[id(each.cache)] = now, each.cache.length
         return group
 
     def _gather(self, wanted: _Wanted) -> list[_Wanted]:
@@ -170,9 +173,9 @@ class SharedSteps:
     def _expected(self, length: int) -> list[float]:
         """Until when to wait for each of those who were served lately."""
         now, ends = monotonic(), []
-        for key, (served, its_length) in tuple(self.away.items()):
+        for key, (served, its_length) in tuple(self._away.items()):
             if served + self._patience <= now:
-                self.away.pop(key, None)
+                self._away.pop(key, None)
             elif its_length == length:
                 ends.append(served + self._patience)
         return ends

@@ -62,6 +62,7 @@ class StepRunner:
         self.length = length
         self._states = states
         self._pad_id = pad_id
+        # Texts, which know their hashes, because one is looked up for every token.
         self._keys = tuple(f"{step.key} {turn}" for turn in range(2))
         self._made: dict[tuple[int, str], TensorBuffer] = {}
         self._rows: dict[int, list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]] = {}

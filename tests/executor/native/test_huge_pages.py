@@ -14,8 +14,12 @@ from litert_lm import Backend, Engine
 from litert_lm.errors import BackendError, StorageError
 from litert_lm.executor.native import huge_pages
 
+linux_only = pytest.mark.skipif(
+    sys.platform != "linux", reason="huge pages are Linux only"
+)
 
-@pytest.mark.skipif(sys.platform != "linux", reason="huge pages are Linux only")
+
+@linux_only
 def test_answers_stay_the_same(open_engine, toy_llama_bundle, cache_dir):
     plain = open_engine(toy_llama_bundle)
     wanted = plain.create_session().generate([1, 2, 3], max_new_tokens=30)
@@ -36,6 +40,7 @@ def large_file(tmp_path):
     return path
 
 
+@linux_only
 @pytest.mark.parametrize("is_huge", [True, False])
 def test_a_file_is_written_again_where_that_gains_something(
     large_file, monkeypatch, is_huge
@@ -48,6 +53,7 @@ def test_a_file_is_written_again_where_that_gains_something(
     assert list(large_file.parent.iterdir()) == [large_file]
 
 
+@linux_only
 def test_a_full_disk_leaves_the_file_as_it_was(large_file, monkeypatch):
     before = large_file.read_bytes()
     real, written = os.write, []
@@ -66,7 +72,55 @@ def test_a_full_disk_leaves_the_file_as_it_was(large_file, monkeypatch):
     assert list(large_file.parent.iterdir()) == [large_file]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="huge pages are Linux only")
+@linux_only
+@pytest.mark.parametrize("size", [3 << 20, 30 << 20])
+def test_a_file_that_changes_meanwhile_is_left_alone(large_file, monkeypatch, size):
+    def changes(ranges):
+        os.truncate(large_file, size)
+        return True
+
+    monkeypatch.setattr(huge_pages, "_are_huge", changes)
+    inode = large_file.stat().st_ino
+    huge_pages.rewrite_in_huge_pages(large_file)
+    assert (large_file.stat().st_ino, large_file.stat().st_size) == (inode, size)
+    assert list(large_file.parent.iterdir()) == [large_file]
+
+
+@linux_only
+def test_a_copy_leaves_room_for_others(large_file, monkeypatch):
+    usage = type("Usage", (), {"free": large_file.stat().st_size + 1000})
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    monkeypatch.setattr(huge_pages, "_are_huge", lambda ranges: True)
+    inode = large_file.stat().st_ino
+    huge_pages.rewrite_in_huge_pages(large_file)
+    assert large_file.stat().st_ino == inode
+
+
+@linux_only
+@pytest.mark.parametrize("name", ["plain", "two words", "line\u2028end", b"\xff\xfe"])
+def test_mappings_are_found_whatever_the_file_is_called(tmp_path, name):
+    path = tmp_path / os.fsdecode(name)
+    path.write_bytes(bytes(100_000))
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ),
+    ):
+        ((begin, end),) = huge_pages._mappings(str(path))
+        assert end - begin >= 100_000
+
+
+@linux_only
+def test_a_system_that_does_not_tell_is_named(monkeypatch):
+    def read(path):
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    huge_pages.map_pages("anything")
+    with pytest.raises(BackendError, match=r"/proc/self/maps\. Leave huge_pages off"):
+        huge_pages.move_to_huge_pages("anything")
+
+
+@linux_only
 def test_what_is_written_again_is_in_huge_pages(tmp_path):
     """Where the kernel holds a file so at all, which it says itself."""
     path, data = tmp_path / "small.xnnpack", os.urandom(1 << 20) * 19
