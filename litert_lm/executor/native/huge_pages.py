@@ -23,7 +23,7 @@ import numpy as np
 
 from litert_lm.bundle.atomic import replacing
 from litert_lm.bundle.identity import file_identity, identity_of
-from litert_lm.errors import BackendError, read_errors
+from litert_lm.errors import BackendError, StorageError, read_errors
 
 __all__ = ["map_pages", "move_to_huge_pages", "rewrite_in_huge_pages"]
 
@@ -92,8 +92,8 @@ def _enter(ranges: Iterable[_Range]) -> None:
 
 
 def _are_huge(ranges: Collection[_Range]) -> bool:
-    """Whether most bytes of these mappings of files are entered in huge pages."""
-    return 2 * _huge_bytes(ranges) > sum(end - begin for begin, end in ranges)
+    """Whether nine tenths of these mappings of files are entered in huge pages."""
+    return 10 * _huge_bytes(ranges) > 9 * sum(end - begin for begin, end in ranges)
 
 
 def _huge_bytes(ranges: Collection[_Range]) -> int:
@@ -111,11 +111,11 @@ def _huge_bytes(ranges: Collection[_Range]) -> int:
 def rewrite_in_huge_pages(path: Path) -> None:
     """Put a copy that the kernel holds in huge pages in the place of a file.
 
-    Nothing happens where it would not do so, where a copy leaves no room for another,
-    or where the file changes meanwhile.
+    Nothing happens where it would not do so.
 
     Raises:
-        StorageError: the file cannot be read or the copy written.
+        StorageError: the file cannot be read or changes meanwhile, the copy cannot be
+            written or would leave no room for another.
     """
     with (
         contextlib.suppress(_NoGainError),
@@ -127,7 +127,7 @@ def rewrite_in_huge_pages(path: Path) -> None:
         if size < _PIECE_BYTES or not sys.platform.startswith("linux"):
             return
         if shutil.disk_usage(path.parent).free < 2 * size:
-            return
+            raise StorageError(f"No room for a copy of {path}; free some.")
         with replacing(path) as copy:
             # Read first: where a mapping's page is missing the kernel cuts a write
             # short, and what follows lies in small pages.
@@ -136,11 +136,11 @@ def rewrite_in_huge_pages(path: Path) -> None:
                 if begin == 0:
                     _check_pages(copy.descriptor)
             if file_identity(path) != identity:
-                raise _NoGainError
+                raise StorageError(f"{path} changed while it was copied; try again.")
 
 
 class _NoGainError(Exception):
-    """The copy is not to be used."""
+    """The copy is no better than the file."""
 
 
 def _check_pages(descriptor: int) -> None:

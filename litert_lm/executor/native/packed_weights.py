@@ -56,14 +56,14 @@ class PackedWeights:
             self._save(_note(path), path)
 
     def _settle(self, path: Path) -> None:
-        """Write a file again, once, whether or not it lies in huge pages then."""
+        """Write a file again, once, if it lies in huge pages then."""
         if self._is_noted(_settled(path), path):
             return
         with self._cache.lock(_note(path)):
-            if self._is_as_noted(path) and not self._is_noted(_settled(path), path):
-                # As it is it works too, and a disk that is full now may stay so.
-                with contextlib.suppress(StorageError):
-                    rewrite_in_huge_pages(path)
+            if not self._is_as_noted(path) or self._is_noted(_settled(path), path):
+                return
+            with contextlib.suppress(StorageError):  # as it is it works too
+                rewrite_in_huge_pages(path)
                 self._save(_note(path), path)
                 self._save(_settled(path), path)
 

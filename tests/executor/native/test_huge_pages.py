@@ -81,9 +81,16 @@ def test_a_file_that_changes_meanwhile_is_left_alone(large_file, monkeypatch, si
 
     monkeypatch.setattr(huge_pages, "_are_huge", changes)
     inode = large_file.stat().st_ino
-    huge_pages.rewrite_in_huge_pages(large_file)
+    with pytest.raises(StorageError, match="changed while it was copied"):
+        huge_pages.rewrite_in_huge_pages(large_file)
     assert (large_file.stat().st_ino, large_file.stat().st_size) == (inode, size)
     assert list(large_file.parent.iterdir()) == [large_file]
+
+
+def test_a_file_that_is_gone_by_then(large_file):
+    large_file.unlink()
+    with pytest.raises(StorageError, match="No such file"):
+        huge_pages.rewrite_in_huge_pages(large_file)
 
 
 @linux_only
@@ -92,7 +99,8 @@ def test_a_copy_leaves_room_for_others(large_file, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     monkeypatch.setattr(huge_pages, "_are_huge", lambda ranges: True)
     inode = large_file.stat().st_ino
-    huge_pages.rewrite_in_huge_pages(large_file)
+    with pytest.raises(StorageError, match="No room"):
+        huge_pages.rewrite_in_huge_pages(large_file)
     assert large_file.stat().st_ino == inode
 
 

@@ -65,15 +65,26 @@ def test_they_are_written_again_once(
     assert _packed(tmp_path).read_bytes() == data
 
 
-def test_a_full_disk_does_not_matter(
-    answer: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [StorageError("No space."), None])
+def test_a_failed_copy_is_tried_again(
+    answer: Callable[[], Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: StorageError | None,
 ) -> None:
+    tries: list[Path] = []
+
     def rewrite(path: Path) -> None:
-        raise StorageError(f"{path} cannot be written: no space.")
+        tries.append(path)
+        if error is not None:
+            raise error
 
     monkeypatch.setattr(packed_weights, "rewrite_in_huge_pages", rewrite)
     monkeypatch.setattr("litert_lm.engine.first_load", examine)
-    assert answer() == answer()
+    expected = answer()
+    tries.clear()
+    assert [answer(), answer()] == [expected, expected]
+    assert bool(tries) == (error is not None)
 
 
 @pytest.mark.parametrize("kind", ["cut", "flipped", "of another model", "appended"])
