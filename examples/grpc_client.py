@@ -1,4 +1,7 @@
-"""Ask a server that `litert-lm serve MODEL` has started; its address may be given."""
+"""Ask a server that `litert-lm serve MODEL` has started; its address may be given.
+
+Needs what the extra `grpc` installs, as the server does.
+"""
 
 import sys
 
@@ -14,9 +17,11 @@ with grpc.insecure_channel(address) as channel:
         GenerateRequest.SerializeToString,
         GenerateResponse.FromString,
     )
+    line_end = ""
     try:
         for message in generate_stream(request):
             print(message.outputs.text, end="", flush=True)
+            line_end = "\n"
     except grpc.RpcError as error:
-        sys.exit(f"{address}: {error.details()}")
+        sys.exit(f"{line_end}{address}: {error.details().rstrip('.')}.")
 print()

@@ -68,7 +68,8 @@ class MissingExtraError(InvalidArgumentError, ImportError):
         """The error for `what`, which needs a package of one of our extras."""
         return cls(
             f"{what} needs the package {package}. Run:"
-            f' pip install "pylitert-lm[{extra}]"'
+            f' pip install "pylitert-lm[{extra}]", or in a clone'
+            f' pip install ".[{extra}]".'
         )
 
 

@@ -24,6 +24,7 @@ from litert_lm.cli import (
     ui,
 )
 from litert_lm.errors import (
+    ConversionError,
     DownloadError,
     InvalidArgumentError,
     LiteRtLmError,
@@ -42,6 +43,7 @@ _EXIT_CODES: tuple[tuple[type[LiteRtLmError], int], ...] = (
     (ModelNotFoundError, 3),
     (ModelFileError, 4),
     (UnsupportedModelError, 4),
+    (ConversionError, 4),
     (DownloadError, 5),
     (MissingExtraError, 1),
     (InvalidArgumentError, 2),

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     answer = _answer(args, str(path), prompt)
     if args.json:
         ui.out_json(answer.as_json(args.model), indent=None)
-    elif args.stats or ui.wants_extras():
+    if args.stats or (ui.wants_extras() and not args.json):
         ui.note(answer.stats())
     return 0
 

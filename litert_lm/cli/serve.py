@@ -50,8 +50,8 @@ def add_parser(verbs: Any) -> None:
         "serve",
         help="serve a model over gRPC",
         description="Serve a model: gRPC services vllm.Generate and vllm.Inference,"
-        " health checks and reflection; over HTTP /health and /metrics. SIGTERM ends it"
-        " once running requests have finished.",
+        " health checks and reflection; over HTTP /health and /metrics. SIGTERM or"
+        " Ctrl-C ends it, with exit code 0, once running requests have finished.",
         epilog="Each option can be set in the environment: --grpc-port as"
         " LITERT_LM_GRPC_PORT. The command line wins.",
     )

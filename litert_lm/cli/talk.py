@@ -27,7 +27,7 @@ HELP = """\
 /help           show this
 /exit           leave, as Ctrl-D does
 //TEXT          say /TEXT
-Ctrl-C ends the answer that is running."""
+On a terminal Ctrl-C ends the answer that is running."""
 
 
 class Talk:

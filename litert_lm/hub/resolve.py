@@ -10,7 +10,7 @@ from pathlib import Path
 
 from litert_lm.config import Progress, no_progress
 from litert_lm.errors import InvalidArgumentError, ModelNotFoundError, os_errors, shown
-from litert_lm.hub.fetch import is_checkpoint, pull, unknown_model
+from litert_lm.hub.fetch import is_checkpoint, missing_file, pull
 from litert_lm.hub.sources import NameSource, PathSource, Source, parse_source
 from litert_lm.hub.store import ModelStore, StoredModel
 
@@ -72,7 +72,7 @@ def _from_path(source: PathSource, store: ModelStore, progress: Progress) -> Pat
     if not os.path.exists(path):
         if imported := _imported(path.as_posix()):
             return imported
-        raise ModelNotFoundError(unknown_model(store, str(path)))
+        raise ModelNotFoundError(missing_file(source.given or str(path)))
     stored = _pulled_from(store, str(source))
     if stored and _changed_s(path) <= _created_s(stored):
         return stored.path

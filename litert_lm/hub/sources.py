@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from litert_lm.errors import InvalidArgumentError, shown
 
 __all__ = [
+    "MODEL_SUFFIXES",
     "HubSource",
     "NameSource",
     "PathSource",
@@ -20,6 +21,9 @@ __all__ = [
     "check_url",
     "parse_source",
 ]
+
+#: Endings of model files.
+MODEL_SUFFIXES = (".litertlm", ".task", ".gguf", ".safetensors")
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _HUB_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
@@ -40,9 +44,10 @@ class NameSource:
 
 @dataclass(frozen=True)
 class PathSource:
-    """A file or folder on this machine."""
+    """A file or folder on this machine; `given` is how the user wrote it."""
 
     path: Path
+    given: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return str(self.path.absolute())
@@ -131,7 +136,7 @@ def parse_source(text: str) -> Source:
         return UrlSource(text)
     looks_like_path = "/" in text or "\\" in text or text.startswith(("~", "."))
     if looks_like_path or os.path.exists(text):
-        return PathSource(Path(os.path.expanduser(text)))
+        return PathSource(Path(os.path.expanduser(text)), text)
     return NameSource(text)
 
 
@@ -182,6 +187,5 @@ def _pypi_source(text: str) -> PypiSource:
 
 def _as_name(path: Path) -> str:
     """A model name made of a file's name: its ending off, odd characters to '-'."""
-    known = {".litertlm", ".task", ".gguf", ".safetensors"}
-    stem = path.stem if path.suffix.lower() in known else path.name
+    stem = path.stem if path.suffix.lower() in MODEL_SUFFIXES else path.name
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:100] or "model"

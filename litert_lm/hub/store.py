@@ -93,7 +93,7 @@ def check_name(name: str) -> str:
 def near_names(name: str, known: Iterable[str]) -> list[str]:
     """At most three of `known` that look like `name`, the most similar first."""
     by_lower = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.7)
     return [by_lower[match] for match in close]
 
 
@@ -112,9 +112,15 @@ class ModelStore:
         """All sound models, by name."""
         return [model for name in self._folders() if (model := self._sound(name))]
 
-    def damaged_names(self) -> list[str]:
-        """Names whose manifest or bundle is missing or unreadable."""
-        return [name for name in self._folders() if self._sound(name) is None]
+    def damaged(self) -> dict[str, ModelFileError]:
+        """By name, what is wrong with the manifest or the size of each bad model."""
+        found = {}
+        for name in self._folders():
+            try:
+                self._read(name)
+            except ModelFileError as error:
+                found[name] = error
+        return found
 
     def find(self, name: str) -> StoredModel | None:
         """The model called `name`, or None; ModelFileError if it is damaged."""
@@ -184,8 +190,9 @@ class ModelStore:
         digest = file_sha256(model.path)
         if digest != model.sha256:
             raise ModelFileError(
-                f"{model.path} has SHA-256 {digest}, the manifest says {model.sha256}."
-                f" Pull it again: litert-lm pull --force {model.name}"
+                f"The model file {model.path} has changed: its SHA-256 is {digest}"
+                f" instead of {model.sha256}. Pull it again with"
+                f" `litert-lm pull --force {model.name}`."
             )
 
     def _swap_in(self, folder: Path, target: Path) -> None:
@@ -233,8 +240,7 @@ def _from_manifest(name: str, folder: Path, fields: dict[str, object]) -> Stored
     size = fields["size"]
     if fields["name"] != name or not isinstance(size, int):
         raise ValueError("it belongs to another model")
-    if bundle.stat().st_size != size:
-        raise ValueError(f"{bundle.name} should have {size} bytes")
+    _check_size(name, bundle, size)
     return StoredModel(
         name=name,
         path=bundle,
@@ -244,6 +250,22 @@ def _from_manifest(name: str, folder: Path, fields: dict[str, object]) -> Stored
         created=str(fields["created"]),
         licence=_optional_text(fields.get("licence")),
         recipe=_optional_text(fields.get("recipe")),
+    )
+
+
+def _check_size(name: str, bundle: Path, size: int) -> None:
+    """Raise ModelFileError unless the bundle is there in its full size."""
+    try:
+        found = bundle.stat().st_size
+    except FileNotFoundError:
+        fault = "is missing"
+    else:
+        if found == size:
+            return
+        fault = f"has {found} bytes instead of {size}"
+    raise ModelFileError(
+        f"The model file {bundle} {fault}. Remove the model with `litert-lm rm {name}`"
+        " and pull it again."
     )
 
 

@@ -41,13 +41,28 @@ def test_an_empty_store_says_what_to_do(command: Command) -> None:
     assert json.loads(command("list", "--json").out) == []
 
 
-def test_list_check_finds_a_changed_file(command: Command, bundle: Path) -> None:
-    path = Path(command("pull", bundle, "--name", "m").out.strip())
-    assert command("list", "--check").code == 0
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
+def test_list_check_tells_each_damaged_file(command: Command, bundle: Path) -> None:
+    cut, changed, _ = (
+        Path(command("pull", bundle, "--name", name).out.strip()) for name in "abc"
+    )
+    done = command("list", "--check")
+    assert (done.code, done.err) == (0, "3 models are sound.\n")
+    cut.write_bytes(cut.read_bytes()[:-1])
+    changed.write_bytes(changed.read_bytes()[:-1] + b"x")
     done = command("list", "--check")
     assert done.code == 4
-    assert "SHA-256" in done.err
+    assert [line.split()[0] for line in done.out.splitlines()] == ["NAME", "c"]
+    first, second = done.err.splitlines()
+    assert f"{cut} has" in first and "litert-lm rm a" in first
+    assert f"{changed} has changed" in second and "pull --force b" in second
+
+
+def test_a_store_of_damaged_models_is_not_empty(command: Command, bundle: Path) -> None:
+    path = Path(command("pull", bundle, "--name", "m").out.strip())
+    path.unlink()
+    done = command("list")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.count("\n") == 1 and f"{path} is missing" in done.err
 
 
 def test_rm_deletes(command: Command, bundle: Path) -> None:
@@ -138,3 +153,9 @@ def test_convert_prints_the_path_or_one_error(command: Command, tmp_path: Path) 
     assert (done.code, done.out) == (3, "")
     assert done.err.splitlines()[-1].startswith("error: ")
     assert not (tmp_path / "out.litertlm").exists()
+
+
+def test_what_cannot_be_converted_is_4(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "text.md").write_text("# Text")
+    for source in (tmp_path, tmp_path / "text.md"):
+        assert command("convert", source, tmp_path / "out.litertlm").code == 4

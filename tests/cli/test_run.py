@@ -47,6 +47,12 @@ def test_json_holds_the_answer_and_its_end(command: Command, speaker: Speaker) -
     assert (answer["num_prompt_tokens"], answer["num_output_tokens"]) == (2, 4)
 
 
+def test_json_leaves_stats_on_stderr(command: Command, speaker: Speaker) -> None:
+    done = command("run", speaker("xyz", END), ">", "--json", "--stats")
+    assert json.loads(done.out)["text"] == "xyz"
+    assert done.err.startswith("2 prompt tokens, 4 new tokens, ")
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [(["--max-new-tokens", 2], "xy"), (["--stop", "z", "--stop", "q"], "xy")],
@@ -132,7 +138,7 @@ def test_stdin_must_be_text(
     ("arguments", "code", "message"),
     [
         (["no-such-model", ">"], 3, "There is no model called 'no-such-model'"),
-        (["./none.litertlm", ">"], 3, "There is no model called 'none.litertlm'"),
+        (["./none.litertlm", ">"], 3, "There is no file or folder './none.litertlm'"),
         (["setup.cfg", ">"], 4, "setup.cfg is neither"),
         (["hf:x", ">"], 2, "'hf:x' is not of the form"),
         (["https://127.0.0.1:9/m", ">"], 5, "Cannot fetch"),

@@ -149,6 +149,7 @@ def test_without_the_extra_there_is_a_pip_line(model: Path) -> None:
     done = serve_without("grpc", model)
     assert done.returncode == 1
     assert 'pip install "pylitert-lm[grpc]"' in done.stderr
+    assert 'in a clone pip install ".[grpc]".' in done.stderr
 
 
 def test_a_part_of_the_package_is_no_extra(model: Path) -> None:
@@ -168,3 +169,15 @@ def test_the_example_prints_an_answer(serve: Any) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def test_the_example_tells_why_it_has_no_answer() -> None:
+    example = ROOT / "examples" / "grpc_client.py"
+    done = subprocess.run(
+        [sys.executable, example, "127.0.0.1:1"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("127.0.0.1:1: ") and done.stderr.endswith(".\n")

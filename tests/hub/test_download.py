@@ -70,6 +70,19 @@ def test_busy_servers_are_asked_again(server: FileServer, target: Path) -> None:
     assert target.read_bytes() == server.content
 
 
+def test_a_wait_for_another_try_is_told(server: FileServer, target: Path) -> None:
+    server.statuses = [503, 503]
+    stages: list[str] = []
+    download(
+        server.url,
+        target,
+        parts=parts(target),
+        retries=Retries(count=2, wait_s=0.01),
+        progress=lambda stage, fraction: stages.append(stage),
+    )
+    assert stages[:2] == ["Trying again in 0.01 s", "Trying again in 0.02 s"]
+
+
 def test_a_missing_file_is_not_retried(server: FileServer, target: Path) -> None:
     server.statuses = [404]
     with pytest.raises(DownloadError, match="answered 404"):

@@ -108,6 +108,17 @@ def test_weights_are_converted(
     assert model.name == "weights-int4"
 
 
+@pytest.mark.parametrize("options", [{"weights": "int8"}, {"context_length": 64}])
+def test_a_bundle_is_not_converted(
+    store: ModelStore, bundle: Path, server: FileServer, options: dict[str, Any]
+) -> None:
+    pull(str(bundle), store=store)
+    for source in (str(bundle), server.url):
+        with pytest.raises(InvalidArgumentError, match=r"is a bundle.*Leave them out"):
+            pull(source, store=store, **options)
+    assert server.ranges == []
+
+
 def test_a_recipe_says_how(
     store: ModelStore, recipe: Recipe, conversions: list[dict[str, Any]]
 ) -> None:

@@ -92,6 +92,17 @@ def test_what_is_not_there(
         resolve_model(model, store=store)
 
 
+@pytest.mark.parametrize("model", ["none.litertlm", "./none.TASK", "org/some-model"])
+def test_a_path_that_leads_nowhere_is_named_as_given(
+    store: ModelStore, bundle: Path, model: str
+) -> None:
+    pull(str(bundle), store=store, name="none.litert")
+    with pytest.raises(ModelNotFoundError) as caught:
+        resolve_model(model, store=store)
+    assert str(caught.value).startswith(f"There is no file or folder '{model}'. Check")
+    assert "Did you mean" not in str(caught.value)
+
+
 def test_near_names_are_offered(store: ModelStore, bundle: Path) -> None:
     pull(str(bundle), store=store, name="gemma3-1b")
     with pytest.raises(ModelNotFoundError, match="Did you mean gemma3-1b"):

@@ -114,14 +114,23 @@ def test_a_manifest_that_lies_is_damaged(
     (folder / "model.json").write_text(json.dumps(manifest))
     with pytest.raises(ModelFileError, match="litert-lm rm m"):
         store.find("m")
-    assert (store.models(), store.damaged_names()) == ([], ["m"])
+    assert (store.models(), list(store.damaged())) == ([], ["m"])
+
+
+def test_a_cut_file_is_blamed_itself(store: ModelStore) -> None:
+    path = put(store, "m").path
+    path.write_bytes(b"LITE")
+    fault = str(store.damaged()["m"])
+    assert fault.startswith(f"The model file {path} has 4 bytes instead of 8.")
+    path.unlink()
+    assert str(store.damaged()["m"]).startswith(f"The model file {path} is missing.")
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"\xff", b"{" * 100_000])
 def test_a_manifest_of_garbage_can_be_removed(store: ModelStore, text: bytes) -> None:
     folder = put(store, "m").path.parent
     (folder / "model.json").write_bytes(text)
-    assert store.damaged_names() == ["m"]
+    assert list(store.damaged()) == ["m"]
     store.remove("m")
     assert not folder.exists()
 
@@ -164,6 +173,7 @@ def test_near_names() -> None:
     known = ["smollm2-135m-instruct", "gemma3-1b", "qwen3-0.6b"]
     assert near_names("SmolLM2-135M", known) == ["smollm2-135m-instruct"]
     assert near_names("zzz", known) == []
+    assert near_names("nope", ["mine"]) == []
 
 
 def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,4 +189,4 @@ def test_a_manifest_that_is_a_pipe_is_damaged(store: ModelStore) -> None:
     manifest = store.home / "models" / "m" / "model.json"
     manifest.unlink()
     os.mkfifo(manifest)
-    assert store.damaged_names() == ["m"]
+    assert list(store.damaged()) == ["m"]
