@@ -102,7 +102,7 @@ def as_constraint(given: Mapping[str, object]) -> ConstraintSpec | None:
         return None
     if len(names) > 1:
         raise InvalidArgumentError(
-            f"{' and '.join(names)} are all set; structured output takes one of them."
+            f"{' and '.join(names)} are set; structured output takes one of them."
         )
     (name,) = names
     if name == "json_object":
