@@ -213,8 +213,8 @@ def read_errors(path: object) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(
-            f"Cannot read '{path}': {error.strerror}; check its permissions and the "
-            "disk."
+            f"Cannot read '{path}': {error.strerror or error}; check its permissions "
+            "and the disk."
         ) from error
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from litert_lm.errors import StorageError
 
-__all__ = ["NewFile", "replacing"]
+__all__ = ["NewFile", "is_unfinished", "replacing"]
+
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")
 
 
 class NewFile:
@@ -70,6 +73,11 @@ def replacing(path: Path) -> Iterator[NewFile]:
             os.unlink(part)
         raise
     _sync_folder(path.parent)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether a file is called as `replacing` calls those that it writes."""
+    return _UNFINISHED.fullmatch(path.name) is not None
 
 
 @contextlib.contextmanager

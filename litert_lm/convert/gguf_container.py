@@ -60,13 +60,14 @@ class GgufHeader:
 def read_gguf_header(path: Path) -> GgufHeader:
     """Read and check the header; raises ModelFileError when it is damaged."""
     with read_errors(path):
-        if not path.exists():
-            raise ModelNotFoundError(f"There is no file '{path}'.")
-        with path.open("rb") as file:
-            if path.stat().st_size < 24:
-                raise ModelFileError(f"'{path}' is too short for a GGUF file.")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return _Cursor(path, data).header()
+        try:
+            with path.open("rb") as file:
+                if path.stat().st_size < 24:
+                    raise ModelFileError(f"'{path}' is too short for a GGUF file.")
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                    return _Cursor(path, data).header()
+        except FileNotFoundError as error:
+            raise ModelNotFoundError(f"There is no file '{path}'.") from error
 
 
 class _Cursor:

@@ -16,16 +16,17 @@ MAX_BYTES = 512 << 20
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
     """The file's contents; raises ConversionError when it is not there."""
     with read_errors(path):
-        if not path.exists():
+        try:
+            size = path.stat().st_size
+            if size > max_bytes:
+                raise ModelFileError(
+                    f"'{path}' has {size} bytes, more than the {max_bytes} it may have."
+                )
+            return path.read_bytes()
+        except FileNotFoundError as error:
             raise ConversionError(
                 f"'{path.parent}' has no {path.name}; the checkpoint is incomplete."
-            )
-        size = path.stat().st_size
-        if size > max_bytes:
-            raise ModelFileError(
-                f"'{path}' has {size} bytes, more than the {max_bytes} it may have."
-            )
-        return path.read_bytes()
+            ) from error
 
 
 def read_json(path: Path) -> dict[str, Any]:

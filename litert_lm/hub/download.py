@@ -78,8 +78,8 @@ def download(
             transfer.forget()
         except OSError as error:
             raise StorageError(
-                f"Cannot write {target}: {error.strerror}; check the folder, its "
-                "permissions and the free space."
+                f"Cannot write {target}: {error.strerror or error}; check the folder, "
+                "its permissions and the free space."
             ) from error
     return digest
 

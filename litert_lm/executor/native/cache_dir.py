@@ -23,7 +23,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from litert_lm.bundle.atomic import replacing
+from litert_lm.bundle.atomic import is_unfinished, replacing
 from litert_lm.bundle.identity import Identity, file_identity
 from litert_lm.bundle.lock import file_lock
 from litert_lm.config import Progress, no_progress
@@ -234,9 +234,15 @@ class CacheDirectory:
             _trim(folder.glob(f"*{_PACKED}"), MAX_BYTES, _MAX_SMALL_FILES)
             for kind in ("json", "lock", "bin"):
                 _trim(folder.glob(f"*.litert_lm.{kind}"), MAX_BYTES, _MAX_SMALL_FILES)
-            for part in folder.glob(".*.part"):  # whose process was killed
-                if part.stat().st_mtime < time.time() - _PART_SECONDS:
-                    part.unlink(missing_ok=True)
+            _drop_left_over(folder)
+
+
+def _drop_left_over(folder: Path) -> None:
+    """Delete what killed processes were writing; the folder may be the user's own."""
+    oldest = time.time() - _PART_SECONDS
+    for path in filter(is_unfinished, folder.glob(".*.part")):
+        if path.stat().st_mtime < oldest:
+            path.unlink(missing_ok=True)
 
 
 def forget_packed_weights(content_hash: str) -> None:

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 from time import monotonic
 
+from litert_lm.errors import ExecutionError
 from litert_lm.executor.kv.kv_cache import KVCache
 from litert_lm.executor.layout.layout import BatchStep, ModelLayout
 from litert_lm.executor.layout.signatures import MASKS
@@ -68,7 +69,12 @@ class Runners:
         """The runner of a decode step, with room made in `cache`."""
         runner = self.last_decoder
         if runner is None or not cache.num_tokens < cache.length == runner.length:
-            runner = self.last_decoder = self.get(cache, 1, 0)
+            runner = self.get(cache, 1, 0)
+            if not runner.has_logits:
+                raise ExecutionError(
+                    f"Signature {runner.step.key!r} gives no logits; use another model."
+                )
+            self.last_decoder = runner
         return runner
 
     def get(

@@ -137,6 +137,11 @@ class StepRunner:
         ]
         return found[0] if found else None
 
+    @property
+    def has_logits(self) -> bool:
+        """Whether a run leaves logits."""
+        return self._logits is not None
+
     def run(self, cache: KVCache, token_ids: Sequence[int]) -> None:
         """Store the entries of `token_ids`, at most `step.length`, behind the cache's.
 

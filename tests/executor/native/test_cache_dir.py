@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from litert_lm.bundle.atomic import replacing
 from litert_lm.errors import ModelFileError, StorageError
 from litert_lm.executor.native import cache_dir
 from litert_lm.executor.native.cache_dir import MEMORY, NO_CACHE, CacheDirectory
@@ -88,6 +89,21 @@ def test_the_least_recently_used_weights_go_first(model, tmp_path, monkeypatch):
     cache.weight_cache(HASH, "c")
     cache.trim()
     assert [path.exists() for path in paths] == [True, False, True]
+
+
+def test_what_killed_processes_left_goes_and_nothing_of_the_users(model, tmp_path):
+    folder = tmp_path / "cache"
+    cache = CacheDirectory(str(folder), model)
+    with replacing(folder / "weights"):
+        (written,) = folder.glob("*.part")
+        left, fresh = written.name, ".0123456789abcdef.part"
+    names = [left, ".film.mkv.part", "film.part", ".0123.part"]
+    for name in names:
+        (folder / name).touch()
+        os.utime(folder / name, (1e9, 1e9))
+    (folder / fresh).touch()
+    cache.trim()
+    assert {path.name for path in folder.glob("*.part")} == {*names[1:], fresh}
 
 
 @pytest.mark.parametrize(
