@@ -60,13 +60,6 @@ class SamplerTimes:
     top_k_top_p_us: float
 
 
-@dataclass(frozen=True)
-class _Marks:
-    native: CallMarks
-    sampler: CallMarks
-    text: CallMarks
-
-
 def measure_steps(engine: Engine, num_prompt_tokens: int, num_steps: int) -> StepTimes:
     """Time `num_steps` >= 2 steps behind a prompt."""
     ids = prompt_ids(num_prompt_tokens, engine.executor.vocab_size)
@@ -81,43 +74,43 @@ def measure_steps(engine: Engine, num_prompt_tokens: int, num_steps: int) -> Ste
 def _steps(
     engine: Engine, token_ids: list[int], num_steps: int
 ) -> list[tuple[float, ...]]:
-    with _marked(engine) as marks:
+    with _marked(engine) as times:
         stream = new_session(engine).generate_stream(
             token_ids, max_new_tokens=num_steps, ignore_eos=True, temperature=0.0
         )
         next(stream)
-        return [_step(stream, marks) for _ in range(num_steps)]
+        return [_step(stream, times) for _ in range(num_steps)]
 
 
-def _step(stream: Iterator[object], marks: _Marks) -> tuple[float, ...]:
-    for each in (marks.native, marks.sampler, marks.text):
-        each.times.clear()
+def _step(stream: Iterator[object], times: list[float]) -> tuple[float, ...]:
+    times.clear()
     begin = time.perf_counter()
     next(stream)
     end = time.perf_counter()
-    native, sampler, text = (
-        each.seconds for each in (marks.native, marks.sampler, marks.text)
-    )
-    chunk = end - marks.text.times[-1]
+    # The model's calls come first, however many they are.
+    *_, sampled, drawn, pushed, written = times
+    native = sum(times[1:-4:2]) - sum(times[:-4:2])
+    sampler, text, chunk = drawn - sampled, written - pushed, end - written
     return native, sampler, end - begin - native - sampler - text - chunk, text, chunk
 
 
 @contextmanager
-def _marked(engine: Engine) -> Iterator[_Marks]:
-    marks = _Marks(CallMarks(), CallMarks(), CallMarks())
+def _marked(engine: Engine) -> Iterator[list[float]]:
+    """Begin and end of all calls that are told apart; one list, as each costs time."""
+    marks = CallMarks()
 
     def make_marked_sampler(**options: object) -> Sampler:
-        return marks.sampler.wrap(make_sampler(**options))  # type: ignore[arg-type]
+        return marks.wrap(make_sampler(**options))  # type: ignore[arg-type]
 
     library = runtime.litert(engine.backend.get_name() != "cpu")
     with ExitStack() as stack:
         for owner, name, value in (
             (answers, "make_sampler", make_marked_sampler),
-            (library, "run", marks.native.wrap(library.run)),
-            (OutputText, "push", marks.text.wrap(OutputText.push)),
+            (library, "run", marks.wrap(library.run)),
+            (OutputText, "push", marks.wrap(OutputText.push)),
         ):
             stack.enter_context(replaced(owner, name, value))
-        yield marks
+        yield marks.times
 
 
 def measure_samplers() -> SamplerTimes:

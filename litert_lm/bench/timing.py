@@ -47,7 +47,8 @@ class CallMarks:
     """Notes when calls begin and end, and no more, to disturb little.
 
     Attributes:
-        times: begin and end of each call in turn, by `time.perf_counter`.
+        times: begin and end of each call of whatever is wrapped, in turn, by
+            `time.perf_counter`.
     """
 
     def __init__(self) -> None:
@@ -64,11 +65,6 @@ class CallMarks:
             return result
 
         return noted
-
-    @property
-    def seconds(self) -> float:
-        """Spent in all calls."""
-        return sum(self.times[1::2]) - sum(self.times[::2])
 
 
 @contextmanager

@@ -104,9 +104,7 @@ class ReplyStream(ChunkIterator[Message], AsyncIterator[Message]):
     @property
     def is_busy(self) -> bool:
         """Whether somebody waits for the next delta, or for the end."""
-        if self._is_awaited:
-            return True
-        if self._reading.acquire(blocking=False):
-            self._reading.release()
-            return False
-        return True
+        return (
+            self._is_awaited
+            or inspect.getgeneratorstate(self._chunks) == inspect.GEN_RUNNING
+        )

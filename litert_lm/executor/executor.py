@@ -19,6 +19,7 @@ from litert_lm.executor.layout.layout import BatchStep, ModelLayout
 from litert_lm.executor.native.compiler import ModelCompiler
 from litert_lm.executor.plan import PrefillPlan
 from litert_lm.executor.planner import COMPILED_HEADROOM, DECODE_COST, PrefillPlanner
+from litert_lm.executor.steps.bound_step import bind_step
 from litert_lm.executor.steps.call_queue import CallQueue
 from litert_lm.executor.steps.runners import Runners
 from litert_lm.executor.steps.shared_steps import SharedSteps
@@ -77,6 +78,7 @@ class Executor:
         self._runners = Runners(self._table, compiled)
         self._batch = _largest(layout, batch_keys)
         self._shared = None if self._batch is None else self._share(self._batch)
+        self._expected = self._shared.away if self._shared is not None else ()
 
     @property
     def can_rewind(self) -> bool:
@@ -193,16 +195,7 @@ class Executor:
 
         The array belongs to the cache and holds until its next step.
         """
-        if cache.num_tokens >= self.context_length:
-            self._check_room(cache, 1)
-        queue, shared = self._queue, self._shared
-        if queue.is_free and (shared is None or not shared.is_expecting):
-            with queue.lock:
-                return self._decode(cache, token_id)
-        if shared is not None:
-            return shared.decode(cache, token_id)
-        with queue.turn():
-            return self._decode(cache, token_id)
+        return (cache.step or self._decode_unbound)(cache, token_id)
 
     def decode_together(
         self, caches: Sequence[KVCache], token_ids: Sequence[int]
@@ -227,16 +220,37 @@ class Executor:
             return self._shared.decode_each(caches, token_ids)
         return list(map(self.decode, caches, token_ids))
 
+    def _decode_unbound(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
+        self._check_room(cache, 1)
+        queue, shared = self._queue, self._shared
+        if queue.is_free and not self._expected:
+            with queue.lock:
+                return self._decode(cache, token_id)
+        if shared is not None:
+            return shared.decode(cache, token_id)
+        with queue.turn():
+            return self._decode(cache, token_id)
+
     def _decode(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
-        runner = self._runners.last_decoder
-        if runner is None or not cache.num_tokens < cache.length == runner.length:
-            self.check_open()
-            runner = self._runners.decoder(cache)
+        """A step in its turn, with those behind it bound to what it used."""
+        self.check_open()
+        runner = self._runners.decoder(cache)
         try:
-            return runner.decode(cache, token_id)
+            logits = runner.decode(cache, token_id)
         except BaseException:
             self._runners.forget()
             raise
+        if cache.step is None:
+            cache.step = bind_step(
+                cache,
+                runner,
+                runners=self._runners,
+                queue=self._queue,
+                expected=self._expected,
+                limit=self.context_length,
+                unbound=self._decode_unbound,
+            )
+        return logits
 
     def _decode_together(
         self, caches: Sequence[KVCache], token_ids: Sequence[int]

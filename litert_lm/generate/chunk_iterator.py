@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator, Iterator
 from typing import Generic, TypeVar
 
@@ -26,7 +25,6 @@ class ChunkIterator(Iterator[T], Generic[T]):
     ) -> None:
         self._chunks = chunks
         self._cancel = cancel
-        self._reading = threading.Lock()
 
     def __next__(self) -> T:
         """The next chunk.
@@ -34,21 +32,29 @@ class ChunkIterator(Iterator[T], Generic[T]):
         Raises:
             SessionStateError: another thread waits for it already.
         """
-        if not self._reading.acquire(blocking=False):
-            raise SessionStateError(
-                "Another thread reads this stream; use a session of its own for each."
-            )
         try:
             return next(self._chunks)
-        finally:
-            self._reading.release()
+        except ValueError as error:
+            if not _is_busy(error):
+                raise
+            raise SessionStateError(
+                "Another thread reads this stream; use a session of its own for each."
+            ) from None
 
     def close(self) -> None:
         """End the answer, also while another thread waits for its next chunk."""
-        if not self._reading.acquire(blocking=False):
-            self._cancel()
-            return
         try:
             self._chunks.close()
-        finally:
-            self._reading.release()
+        except ValueError as error:
+            if not _is_busy(error):
+                raise
+            self._cancel()
+
+
+def _is_busy(error: ValueError) -> bool:
+    """Whether a generator was not entered, because it runs already.
+
+    Python sees to that itself. An error of the generator's own has a trace into it.
+    """
+    trace = error.__traceback__
+    return trace is not None and trace.tb_next is None

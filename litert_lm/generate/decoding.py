@@ -68,13 +68,19 @@ def decode(
     """
     output, scorer, processors = decoding.output, decoding.scorer, decoding.processors
     accept = processors.accept if processors else None
-    steps = _steps_of(sequence, decoding)
+    step, sampler = sequence.step, decoding.sampler
+    constrained = _constrained_steps(sequence, decoding)
+    logits: Logits | None
     ids: list[int] = []
     while True:
         if is_cancelled():
             yield _aborted(decoding, len(ids))
             return
-        token_id, logits = steps(ids)
+        if constrained is not None:
+            token_id, logits = constrained(ids)
+        else:
+            logits = step()
+            token_id = sampler(logits if accept is None else processors(ids, logits))
         sequence.append(token_id)
         ids.append(token_id)
         if accept is not None:
@@ -136,24 +142,12 @@ def _takes_forced(decoding: Decoding) -> bool:
     return decoding.constraint is not None and is_plain
 
 
-_Steps = Callable[[list[int]], tuple[int, Logits | None]]
-"""Takes the ids so far; the next token and the logits it was drawn from."""
-
-
-def _steps_of(sequence: TokenSequence, decoding: Decoding) -> _Steps:
-    if decoding.constraint is not None:
-        return _ConstrainedSteps(sequence, decoding, decoding.constraint)
-    step, sampler, processors = sequence.step, decoding.sampler, decoding.processors
-
-    def plain(ids: list[int]) -> tuple[int, Logits | None]:
-        logits = step()
-        return sampler(logits), logits
-
-    def processed(ids: list[int]) -> tuple[int, Logits | None]:
-        logits = step()
-        return sampler(processors(ids, logits)), logits
-
-    return processed if processors else plain
+def _constrained_steps(
+    sequence: TokenSequence, decoding: Decoding
+) -> _ConstrainedSteps | None:
+    if decoding.constraint is None:
+        return None
+    return _ConstrainedSteps(sequence, decoding, decoding.constraint)
 
 
 class _ConstrainedSteps:
@@ -175,6 +169,7 @@ class _ConstrainedSteps:
         self._forced: list[int] = []
 
     def __call__(self, ids: list[int]) -> tuple[int, Logits | None]:
+        """The token after `ids`, and the logits it was drawn from."""
         if not self._forced and self._processors is None:
             self._forced = self._constraint.forced_ids()
         forced = self._forced.pop(0) if self._forced else None

@@ -137,13 +137,16 @@ class TokenSequence:
 
     def step(self) -> npt.NDArray[np.float32]:
         """Logits [vocab_size] after the last id; valid until the next step."""
-        prepared, self._prepared = self._prepared, None
-        if prepared is not None and len(self.token_ids) == self._cache.num_tokens:
-            return prepared
-        if len(self.token_ids) - self._cache.num_tokens != 1:
+        cache, ids = self._cache, self.token_ids
+        if self._prepared is not None:
+            prepared, self._prepared = self._prepared, None
+            if len(ids) == cache.num_tokens:
+                return prepared
+        if len(ids) - cache.num_tokens != 1:
             self._leave_one_pending()
+            cache = self._cache
         try:
-            return self._executor.decode(self._cache, self.token_ids[-1])
+            return self._executor.decode(cache, ids[-1])
         except ContextFullError:
             raise
         except BaseException:

@@ -69,10 +69,17 @@ def test_cancelling_a_whole_message_early_raises(open_chat, monkeypatch):
 
 
 def test_two_threads_do_not_share_a_conversation(open_chat):
-    chat = open_chat(ENDLESS)
-    stream = chat.send_message_async("1")
-    with stream._reading, pytest.raises(SessionStateError, match="busy"):
-        chat.send_message("2")
+    chat, refused = open_chat(ENDLESS), []
+
+    def ask_too(done: int, total: int) -> None:
+        with pytest.raises(SessionStateError, match="busy"):
+            chat.send_message("2")
+        refused.append(done)
+        chat.cancel_process()
+
+    chat._session.prefill_progress = ask_too
+    assert list(chat.send_message_async("1" * 20)) == []
+    assert refused
 
 
 def test_async_for_gives_the_same(open_chat):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -68,6 +68,8 @@ class KVCache:
         reserved: entries that the memory has room for.
         turn: which of two buffers is current where states are not updated in place.
         bindings: calls bound to the present arrays, kept here by who bound them.
+        step: a decode step bound to the present arrays, which is called with this cache
+            and a token id; None until somebody puts one here.
     """
 
     def __init__(self, states: Mapping[str, State], doubled: Iterable[str]) -> None:
@@ -78,6 +80,7 @@ class KVCache:
         self.reserved = -1
         self.turn = 0
         self.bindings: dict[Any, Any] = {}
+        self.step: Callable[[KVCache, int], npt.NDArray[np.float32]] | None = None
         self._logits: dict[tuple[int, ...], TensorBuffer] = {}
         self._slots: dict[tuple[str, int], npt.NDArray[np.uint8]] = {}
         self._buffers: dict[tuple[str, int], TensorBuffer] = {}
@@ -116,6 +119,11 @@ class KVCache:
         """Make what the last step wrote the current content of doubled states."""
         self.turn = 1 - self.turn
 
+    def unbind(self) -> None:
+        """Forget what is bound to the present arrays."""
+        self.bindings.clear()
+        self.step = None
+
     def grow(self, length: int, reserve: int) -> None:
         """Give the arrays room for `length` tokens, and the memory for `reserve`.
 
@@ -128,7 +136,7 @@ class KVCache:
         else:
             self._spread(length)
         self.length = length
-        self.bindings.clear()
+        self.unbind()
 
     def rewind(self, num_tokens: int) -> None:
         """Forget the entries after the first `num_tokens`."""
@@ -156,7 +164,7 @@ class KVCache:
         memory = CacheMemory(self._slots, self.length, self.reserved)
         self.num_tokens, self.length, self.reserved, self.turn = 0, -1, -1, 0
         self._slots, self._buffers = {}, {}
-        self.bindings.clear()
+        self.unbind()
         return memory
 
     def adopt(self, memory: CacheMemory, num_tokens: int, length: int) -> None:

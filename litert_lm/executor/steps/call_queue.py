@@ -38,18 +38,19 @@ class CallQueue:
 
     Attributes:
         lock: held during a turn. It may be taken at once while `is_free`.
+        line: who waits for a turn, the first one first; one list for good.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._line: list[Waiter] = []
+        self.line: list[Waiter] = []
         self._line_lock = threading.Lock()
         self._watcher: Waiter | None = None
 
     @property
     def is_free(self) -> bool:
         """Whether a turn can begin without standing in line."""
-        return not (self._line or self.lock.locked())
+        return not (self.line or self.lock.locked())
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -69,7 +70,7 @@ class CallQueue:
     ) -> None:
         """Wait in line until first, or until `is_done`; the waiter stays in line."""
         with self._line_lock:
-            self._line.append(waiter)
+            self.line.append(waiter)
             if self._watcher is not None:
                 self._watcher.nudge()
         while not is_done() and self._is_behind(waiter):
@@ -78,15 +79,15 @@ class CallQueue:
 
     def leave(self, *waiters: Waiter) -> None:
         """Take waiters out of the line, if they are in it."""
-        if not self._line:
+        if not self.line:
             return
         with self._line_lock:
             for waiter in waiters:
-                if waiter in self._line:
-                    self._line.remove(waiter)
+                if waiter in self.line:
+                    self.line.remove(waiter)
                     waiter.nudge()
-            if self._line:
-                self._line[0].nudge()
+            if self.line:
+                self.line[0].nudge()
 
     def watch(self, waiter: Waiter, seconds: float) -> None:
         """Wait for somebody to come, in a turn of `waiter`."""
@@ -99,16 +100,16 @@ class CallQueue:
     def waiting(self) -> list[Waiter]:
         """Who stands in line now, the first one first."""
         with self._line_lock:
-            return list(self._line)
+            return list(self.line)
 
     def _is_behind(self, waiter: Waiter) -> bool:
         with self._line_lock:
-            return waiter in self._line and self._line[0] is not waiter
+            return waiter in self.line and self.line[0] is not waiter
 
     def _skip_stale(self) -> None:
         """Take out a first one that has no turn: Ctrl-C ended it before it left."""
         with self._line_lock:
-            if self._line and not self.lock.locked():
-                del self._line[0]
-                if self._line:
-                    self._line[0].nudge()
+            if self.line and not self.lock.locked():
+                del self.line[0]
+                if self.line:
+                    self.line[0].nudge()

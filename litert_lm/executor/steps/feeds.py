@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from litert_lm.executor.layout.signatures import Feed, Role
 
-__all__ = ["Writer", "make_writer", "masked_value"]
+__all__ = ["Writer", "make_step_writer", "make_writer", "masked_value"]
 
 Array = npt.NDArray[Any]
 
@@ -53,7 +53,7 @@ class _Tokens:
     def __init__(self, array: Array, pad_id: int) -> None:
         self.array = array
         self._flat = array.reshape(-1)
-        self._cells = _cells(self._flat)
+        self.cells = _cells(self._flat)
         self._pad_id = pad_id
 
     def write(self, token_ids: Sequence[int], start: int) -> None:
@@ -62,7 +62,7 @@ class _Tokens:
         self._flat[count:] = self._pad_id
 
     def write_one(self, token_id: int, position: int) -> None:
-        self._cells[0] = token_id
+        self.cells[0] = token_id
 
 
 class _Positions:
@@ -71,14 +71,14 @@ class _Positions:
     def __init__(self, array: Array) -> None:
         self.array = array
         self._flat = array.reshape(-1)
-        self._cells = _cells(self._flat)
+        self.cells = _cells(self._flat)
         self._steps = np.arange(self._flat.size, dtype=array.dtype)
 
     def write(self, token_ids: Sequence[int], start: int) -> None:
         np.add(self._steps, start, out=self._flat)
 
     def write_one(self, token_id: int, position: int) -> None:
-        self._cells[0] = position
+        self.cells[0] = position
 
 
 class _TimeStep:
@@ -135,41 +135,60 @@ class _CausalMask:
 
     Padding that attended nothing would turn into NaN in graphs that use -inf, and NaN
     entries poison later steps even under a mask.
+
+    Attributes:
+        cells: of the first row.
+        opened: what a cell holds where attention is allowed.
+        open_until: columns below are open in all rows.
+        dirty_until: columns from here on are masked in all rows.
     """
+
+    # A slot lies in the object itself: one read of memory less per token.
+    __slots__ = (
+        "_masked",
+        "_row",
+        "_rows",
+        "_triangle",
+        "array",
+        "cells",
+        "dirty_until",
+        "open_until",
+        "opened",
+    )
 
     def __init__(self, array: Array) -> None:
         self.array = array
         self._rows = array.reshape(-1, array.shape[-1])
         self._row = self._rows[0]
-        self._cells = _cells(self._row)
+        self.cells = _cells(self._row)
         self._masked = masked_value(array.dtype)
-        self._open = array.dtype.type(array.dtype == np.bool_).item()
+        self.opened = array.dtype.type(array.dtype == np.bool_).item()
         length = len(self._rows)
-        self._triangle = np.where(np.tri(length, dtype=bool), self._open, self._masked)
+        self._triangle = np.where(np.tri(length, dtype=bool), self.opened, self._masked)
         self._triangle = self._triangle.astype(array.dtype)
         self._rows[:] = self._masked
-        self._open_until = 0  # columns below are open in all rows
-        self._dirty_until = 0  # columns from here on are masked in all rows
+        self.open_until = 0
+        self.dirty_until = 0
 
     def write(self, token_ids: Sequence[int], start: int) -> None:
         rows, length = self._rows, len(self._rows)
         end = start + length
-        if start > self._open_until:
-            rows[:, self._open_until : start] = self._open
-        if self._dirty_until > end:
-            rows[:, end : self._dirty_until] = self._masked
+        if start > self.open_until:
+            rows[:, self.open_until : start] = self.opened
+        if self.dirty_until > end:
+            rows[:, end : self.dirty_until] = self._masked
         width = rows.shape[1]
         rows[:, start:end] = self._triangle[:, : width - start]
-        self._open_until, self._dirty_until = start, min(end, width)
+        self.open_until, self.dirty_until = start, min(end, width)
 
     def write_one(self, token_id: int, position: int) -> None:
-        if position == self._open_until:
-            self._cells[position] = self._open
-        elif position > self._open_until:
-            self._row[self._open_until : position + 1] = self._open
+        if position == self.open_until:
+            self.cells[position] = self.opened
+        elif position > self.open_until:
+            self._row[self.open_until : position + 1] = self.opened
         else:
-            self._row[position + 1 : self._open_until] = self._masked
-        self._open_until = self._dirty_until = position + 1
+            self._row[position + 1 : self.open_until] = self._masked
+        self.open_until = self.dirty_until = position + 1
 
 
 class _WindowMask:
@@ -270,3 +289,38 @@ def make_writer(feed: Feed, array: Array, pad_id: int) -> Writer:
     if feed.role is Role.LOCAL_MASK:
         return _WindowMask(array, feed.window, feed.ring)
     return _WRITERS[feed.role](array)
+
+
+def make_step_writer(writers: Sequence[Writer]) -> Callable[[int, int], None]:
+    """`write_one` of all writers; one function for the usual token, position and mask.
+
+    Args:
+        writers: of a step with one token.
+    """
+    by_kind: dict[type, Any] = {type(writer): writer for writer in writers}
+    if len(writers) != 3 or by_kind.keys() != {_Tokens, _Positions, _CausalMask}:
+        return _write_each([writer.write_one for writer in writers])
+    tokens, positions = by_kind[_Tokens].cells, by_kind[_Positions].cells
+    mask: _CausalMask = by_kind[_CausalMask]
+    cells, opened = mask.cells, mask.opened
+
+    def write(token_id: int, position: int) -> None:
+        tokens[0] = token_id
+        positions[0] = position
+        if position == mask.open_until:
+            cells[position] = opened
+            mask.open_until = mask.dirty_until = position + 1
+        else:
+            mask.write_one(token_id, position)
+
+    return write
+
+
+def _write_each(
+    functions: Sequence[Callable[[int, int], None]],
+) -> Callable[[int, int], None]:
+    def write(token_id: int, position: int) -> None:
+        for each in functions:
+            each(token_id, position)
+
+    return write

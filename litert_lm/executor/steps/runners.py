@@ -142,7 +142,7 @@ class Runners:
         """Forget all that is bound to compiled models."""
         self.forget()
         for cache in self._live_caches():
-            cache.bindings.clear()
+            cache.unbind()
 
     def _make_compiled_room(self, cache: KVCache, needed: int, reserve: int) -> None:
         """Room for `needed` entries, at a length for which models are compiled.
@@ -178,7 +178,7 @@ class Runners:
         }
         for cache in self._live_caches():
             if cache.length not in kept:
-                cache.bindings.clear()
+                cache.unbind()
         self._compiled.keep(kept)
 
     def _used_lengths(self) -> set[int]:

@@ -55,7 +55,8 @@ class SharedSteps:
         patience: seconds to wait for who was served lately.
 
     Attributes:
-        is_expecting: others were served lately, so that the next step is to be shared.
+        away: caches that were served lately -> when, and their length. While there are
+            any the next step is to be shared.
     """
 
     def __init__(
@@ -74,15 +75,11 @@ class SharedSteps:
         self._least = least
         self._most = most
         self._patience = patience
-        self._away: dict[int, tuple[float, int]] = {}  # cache -> when served, length
-
-    @property
-    def is_expecting(self) -> bool:
-        return bool(self._away)
+        self.away: dict[int, tuple[float, int]] = {}
 
     def decode(self, cache: KVCache, token_id: int) -> Logits:
         """One step, in turn; what `Executor.decode` says of its result holds here."""
-        self._away.pop(id(cache), None)
+        self.away.pop(id(cache), None)
         wanted = _Wanted(cache, token_id)
         group = [wanted]
         try:
@@ -141,10 +138,10 @@ class SharedSteps:
             found = self._decode_together(caches, ids)
             for each, logits in zip(group, found, strict=True):
                 each.logits = logits
-        if self._away or len(self._queue.waiting()) > 1:
+        if self.away or len(self._queue.waiting()) > 1:
             now = monotonic()
             for each in group:
-                self._away[id(each.cache)] = now, each.cache.length
+                self.away[id(each.cache)] = now, each.cache.length
         return group
 
     def _gather(self, wanted: _Wanted) -> list[_Wanted]:
@@ -173,9 +170,9 @@ class SharedSteps:
     def _expected(self, length: int) -> list[float]:
         """Until when to wait for each of those who were served lately."""
         now, ends = monotonic(), []
-        for key, (served, its_length) in tuple(self._away.items()):
+        for key, (served, its_length) in tuple(self.away.items()):
             if served + self._patience <= now:
-                self._away.pop(key, None)
+                self.away.pop(key, None)
             elif its_length == length:
                 ends.append(served + self._patience)
         return ends

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,25 @@ from litert_lm.executor.layout.layout import State, Step, state_shape
 from litert_lm.executor.layout.signatures import MASKS, Call, Feed
 from litert_lm.executor.native.compiled_model import CompiledModel, RunCall
 from litert_lm.executor.native.tensors import TensorBuffer, TensorSpec, allocate
-from litert_lm.executor.steps.feeds import Writer, make_writer
+from litert_lm.executor.steps.feeds import Writer, make_step_writer, make_writer
 
-__all__ = ["StepRunner"]
+__all__ = ["StepParts", "StepRunner"]
+
+
+class StepParts(NamedTuple):
+    """A decode step over arrays that stay where they are.
+
+    Attributes:
+        write: feeds a token and its position.
+        run: calls the model and returns LiteRT's status, 0 for success.
+        fail: raises what another one stands for.
+        logits: [vocab_size], where the run leaves them.
+    """
+
+    write: Callable[[int, int], None]
+    run: Callable[[], int]
+    fail: Callable[[int], NoReturn]
+    logits: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +93,7 @@ class StepRunner:
             if not stage.call.per_token
             for writer in stage.writers
         ]
-        self._write_one = [writer.write_one for writer in self._writers]
+        self._write_one = make_step_writer(self._writers)
         self._has_repeats = any(call.per_token for call in step.calls)
         self._logits = self._find_logits(models[step.main])
         self._last = max(1, step.num_logits) - 1
@@ -163,8 +179,6 @@ class StepRunner:
             cache.flip()
         cache.num_tokens = start + len(token_ids)
 
-    # Once per token, after the model has swept the CPU's caches: each function and
-    # object that is touched here costs microseconds.
     def decode(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
         """Store one token's entry, in a step of length 1.
 
@@ -172,21 +186,35 @@ class StepRunner:
             The logits [vocab_size] after it; empty where the step gives none.
         """
         position = cache.num_tokens
-        for write in self._write_one:
-            write(token_id, position)
-        binding: _Binding | None = cache.bindings.get(self._keys[cache.turn])
-        if binding is None or binding.owner is not self:
-            binding = self._bound(cache)
+        self._write_one(token_id, position)
+        binding = self._bound(cache)
         if self._has_repeats:
             self._run_repeats(binding.runs, (token_id,))
         else:
             for run in binding.runs:
-                if status := run.native():
-                    run.fail(status)
+                run()
         if cache.doubled:
             cache.flip()
         cache.num_tokens = position + 1
         return binding.logits
+
+    def step_parts(self, cache: KVCache) -> StepParts | None:
+        """What `decode` does over the present arrays of a cache, in parts.
+
+        None where that differs from step to step.
+        """
+        if self._has_repeats or cache.doubled:
+            return None
+        binding = self._bound(cache)
+        *first, last = binding.runs
+
+        def run() -> int:
+            for each in first:
+                each()
+            return last.native()
+
+        native = run if first else last.native
+        return StepParts(self._write_one, native, last.fail, binding.logits)
 
     def logits(self, cache: KVCache, num_tokens: int) -> npt.NDArray[np.float32]:
         """Logits [num_tokens, vocab_size] after each token of the last run.
@@ -222,6 +250,7 @@ class StepRunner:
             runs = [self._bind(stage, cache) for stage in self._stages]
             binding = _Binding(self, runs, self._logits_row(cache))
             cache.bindings[self._keys[cache.turn]] = binding
+            cache.step = None
         return binding
 
     def _logits_row(self, cache: KVCache) -> npt.NDArray[np.float32]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from litert_lm.executor.layout.signatures import Feed, Role
-from litert_lm.executor.steps.feeds import make_writer
+from litert_lm.executor.steps.feeds import make_step_writer, make_writer
 
 FULL = -0.7 * np.finfo(np.float32).max
 
@@ -39,3 +39,25 @@ def test_a_decode_step_sees_its_window(
         expected = visible(position, window, ring, width)
         assert (writer.array.reshape(-1) == 0).tolist() == expected
         assert set(writer.array.reshape(-1)) <= {np.float32(0), np.float32(FULL)}
+
+
+@pytest.mark.parametrize("mask", [np.float32, np.float16, np.bool_])
+@pytest.mark.parametrize("window", [0, 4])
+def test_a_step_writer_writes_what_each_writer_would(mask: type, window: int) -> None:
+    role = Role.LOCAL_MASK if window else Role.MASK
+    feeds = [
+        Feed("tokens", Role.TOKENS, (1, 1), np.dtype(np.int32)),
+        Feed("mask", role, (1, 1, 1, 16), np.dtype(mask), window),
+        Feed("input_pos", Role.POSITIONS, (1,), np.dtype(np.int32)),
+    ]
+    one, each = (
+        [make_writer(feed, np.zeros(feed.shape, feed.dtype), 0) for feed in feeds]
+        for _ in range(2)
+    )
+    write = make_step_writer(one)
+    for token, position in enumerate([0, 1, 2, 9, 10, 4, 5, 5, 6, 12, 13, 0]):
+        write(token, position)
+        for writer in each:
+            writer.write_one(token, position)
+        for ours, theirs in zip(one, each, strict=True):
+            np.testing.assert_array_equal(ours.array, theirs.array)
