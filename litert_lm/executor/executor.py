@@ -15,6 +15,7 @@ from litert_lm.errors import (
     SessionStateError,
 )
 from litert_lm.executor.kv.kv_cache import KVCache
+from litert_lm.executor.kv.memory import forget_spare_memory
 from litert_lm.executor.layout.layout import BatchStep, ModelLayout
 from litert_lm.executor.native.compiler import ModelCompiler
 from litert_lm.executor.plan import PrefillPlan
@@ -146,6 +147,7 @@ class Executor:
             self._is_closed = True
             self._runners.forget()
             self._compiled.close()
+            forget_spare_memory()
 
     def prefill(
         self,

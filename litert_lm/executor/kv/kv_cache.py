@@ -7,9 +7,6 @@ attention pays for every entry it sees; growing moves the entries inside their s
 
 from __future__ import annotations
 
-import contextlib
-import mmap
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,15 +14,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from litert_lm.errors import ContextFullError
 from litert_lm.executor.kv.array_copies import copy_arrays
+from litert_lm.executor.kv.memory import paged, zeroed
 from litert_lm.executor.layout.layout import State, state_nbytes, state_shape
 from litert_lm.executor.native.runtime import ALIGNMENT
 from litert_lm.executor.native.tensors import TensorBuffer, allocate
 
 __all__ = ["CacheMemory", "KVCache", "StateArrays", "entries", "is_cut"]
-
-_HUGE_PAGE = 2 << 20  # bytes, the size of Linux' transparent huge pages
 
 
 class StateArrays(Protocol):
@@ -52,7 +47,7 @@ class CacheMemory:
     @property
     def nbytes(self) -> int:
         """Bytes of memory, in whole pages."""
-        return _paged(sum(slot.nbytes for slot in self.slots.values()))
+        return paged(sum(slot.nbytes for slot in self.slots.values()))
 
     def array(self, state: State) -> npt.NDArray[Any]:
         """The array of a state that is not doubled."""
@@ -113,7 +108,7 @@ class KVCache:
     @property
     def nbytes(self) -> int:
         """Bytes of memory, in whole pages."""
-        return _paged(sum(slot.nbytes for slot in self._slots.values()))
+        return paged(sum(slot.nbytes for slot in self._slots.values()))
 
     def flip(self) -> None:
         """Make what the last step wrote the current content of doubled states."""
@@ -218,9 +213,9 @@ class KVCache:
         kept = self._buffers
         self._bind(length)
         for key, buffer in self._buffers.items():
-            part = _kept(self.states[key[0]], self.num_tokens)
             if buffer.array.shape != kept[key].array.shape:
-                buffer.array[part] = kept[key].array[part].copy()
+                state = self.states[key[0]]
+                _move_entries(state, kept[key].array, buffer.array, self.num_tokens)
 
     def _bind(self, length: int) -> None:
         self._buffers = {
@@ -247,6 +242,24 @@ def _kept(state: State, num_tokens: int) -> tuple[slice, ...]:
     return entries(state, 0, num_tokens) if is_cut(state) else ()
 
 
+def _move_entries(
+    state: State, old: npt.NDArray[Any], new: npt.NDArray[Any], num_tokens: int
+) -> None:
+    """Entries to the strides of an array that begins where the old one does.
+
+    In blocks, those first whose new place holds nothing that is still to be read: most
+    need no copy in between. numpy makes one where a block overlaps its own new place.
+    """
+    axis = state.axis or 0
+    part = (*(slice(None),) * max(0, axis - 2), slice(0, num_tokens))
+    blocks = list(np.ndindex(new.shape[: min(axis, 2)]))
+    if new.nbytes > old.nbytes:
+        blocks.reverse()
+    for block in blocks:
+        if axis > 2 or any(block):  # else it is there already
+            new[block][part] = old[block][part]
+
+
 def _view(slot: npt.NDArray[np.uint8], state: State, length: int) -> npt.NDArray[Any]:
     nbytes = state_nbytes(state, length)
     return slot[:nbytes].view(state.dtype).reshape(state_shape(state, length))
@@ -258,36 +271,6 @@ def _allocate(
     """Zeroed slots in one mapping, in huge pages where the system has them."""
     wanted = (state_nbytes(states[name], length) for name, _ in keys)
     sizes = [-(-nbytes // ALIGNMENT) * ALIGNMENT for nbytes in wanted]
-    block = _mapping(sum(sizes))
+    block = zeroed(sum(sizes))
     ends = np.cumsum([0, *sizes]).tolist()
     return {key: block[ends[i] : ends[i] + sizes[i]] for i, key in enumerate(keys)}
-
-
-def _paged(nbytes: int) -> int:
-    """Bytes of the pages that hold so many."""
-    page = _HUGE_PAGE if nbytes >= _HUGE_PAGE else mmap.PAGESIZE
-    return -(-nbytes // page) * page
-
-
-def _mapping(nbytes: int) -> npt.NDArray[np.uint8]:
-    try:
-        memory = _anonymous(max(1, nbytes) + _HUGE_PAGE)
-    except (OSError, ValueError, OverflowError) as error:
-        raise ContextFullError(
-            f"No memory for a KV cache of {nbytes / 1e6:.0f} MB; use a shorter prompt "
-            "or a smaller max_num_tokens."
-        ) from error
-    if hasattr(mmap, "MADV_HUGEPAGE") and nbytes >= _HUGE_PAGE:
-        # A kernel without huge pages refuses; small ones work as well.
-        with contextlib.suppress(OSError):
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    whole = np.frombuffer(memory, np.uint8)
-    start = -whole.ctypes.data % _HUGE_PAGE
-    return whole[start : start + nbytes]
-
-
-def _anonymous(nbytes: int) -> mmap.mmap:
-    if sys.platform == "win32":
-        return mmap.mmap(-1, nbytes)
-    # Python maps shared memory by default, which gets no huge pages.
-    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

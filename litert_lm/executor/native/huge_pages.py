@@ -25,7 +25,12 @@ from litert_lm.bundle.atomic import replacing
 from litert_lm.bundle.identity import file_identity, identity_of
 from litert_lm.errors import BackendError, StorageError, read_errors
 
-__all__ = ["map_pages", "move_to_huge_pages", "rewrite_in_huge_pages"]
+__all__ = [
+    "map_pages",
+    "move_to_huge_pages",
+    "read_in_huge_pages",
+    "rewrite_in_huge_pages",
+]
 
 _HUGE_PAGE = 2 << 20
 _PIECE_BYTES = 4 * _HUGE_PAGE  # any multiple will do
@@ -82,6 +87,23 @@ def map_pages(path: str) -> None:
     if sys.platform.startswith("linux"):
         with contextlib.suppress(OSError):
             _enter(_mappings(path))
+
+
+def read_in_huge_pages(path: Path) -> None:
+    """Have the kernel read a file into huge pages, where it can.
+
+    Only what is not in memory is read. So this comes before the file is mapped by who
+    does not ask for huge pages: what is touched there stays in small ones.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    with (
+        contextlib.suppress(OSError, ValueError),  # ValueError: the file is empty
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as whole,
+    ):
+        whole.madvise(mmap.MADV_HUGEPAGE)
+        whole.madvise(_MADV_POPULATE_READ)
 
 
 def _enter(ranges: Iterable[_Range]) -> None:

@@ -19,7 +19,10 @@ from pathlib import Path
 from litert_lm.bundle.identity import file_identity
 from litert_lm.errors import StorageError
 from litert_lm.executor.native.cache_dir import CacheDirectory
-from litert_lm.executor.native.huge_pages import rewrite_in_huge_pages
+from litert_lm.executor.native.huge_pages import (
+    read_in_huge_pages,
+    rewrite_in_huge_pages,
+)
 
 __all__ = ["PackedWeights"]
 
@@ -44,6 +47,7 @@ class PackedWeights:
         if self._is_as_noted(path):
             self._settle(path)
         if self._is_as_noted(path):
+            read_in_huge_pages(path)
             yield
         else:
             with self._cache.lock(_note(path)):

@@ -143,6 +143,43 @@ def test_what_is_written_again_is_in_huge_pages(tmp_path):
     assert path.read_bytes() == data
 
 
+@linux_only
+def test_what_was_evicted_comes_back_as_it_was(large_file):
+    """Even where the next reader touches it here and there, as XNNPACK does."""
+    huge_pages.rewrite_in_huge_pages(large_file)
+    found = []
+    for read in (lambda path: None, huge_pages.read_in_huge_pages):
+        evict(large_file)
+        read(large_file)
+        touch(large_file)
+        found.append(huge_bytes(large_file))
+    without, prepared = found
+    assert prepared >= without
+    evict(large_file)
+    huge_pages.read_in_huge_pages(large_file)
+    assert huge_bytes(large_file) >= prepared
+
+
+def evict(path):
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def touch(path):
+    with path.open("rb") as file:
+        for begin in range(0, path.stat().st_size, 1 << 20):
+            os.pread(file.fileno(), 1, begin)
+
+
+@pytest.mark.parametrize("data", [None, b"", b"short"])
+def test_any_file_may_be_read_ahead(tmp_path, data):
+    path = tmp_path / "some.xnnpack"
+    if data is not None:
+        path.write_bytes(data)
+    huge_pages.read_in_huge_pages(path)
+
+
 def huge_bytes(path):
     """How much of a mapping of the file is entered in huge pages."""
     with (
