@@ -1,7 +1,8 @@
 """Speed, load time and memory beside the official runtime, on the same file.
 
-Peers take turns in fresh processes, so that a busy machine slows both; what counts is
-the median of the ratios of one round. Weight caches are warm, imports not counted.
+Each round has fresh processes, and a pair of measurements is made one right after the
+other, so that what else a machine does slows both; what counts is the median of the
+pairs' ratios. Weight caches are warm, imports not counted.
 
     python benchmarks/compare.py MODEL.litertlm [--own CONVERTED.litertlm]
 """
@@ -13,6 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -63,7 +65,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table: a measure in all rounds, by both peers."""
+    """One line of the table: a measure in all pairs, by both peers."""
 
     contender: str
     measure: str
@@ -74,7 +76,7 @@ class Line:
 
     @property
     def ratios(self) -> list[float]:
-        """Ours to official, round by round."""
+        """Ours to official, pair by pair."""
         return [
             ours / official
             for ours, official in zip(self.ours, self.official, strict=True)
@@ -115,7 +117,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--threads", type=_counts, default=(1, 2), help="comma list (default: 1,2)"
     )
-    parser.add_argument("--rounds", type=int, default=5, help="pairs (default: 5)")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="of fresh processes (default: 5)"
+    )
     parser.add_argument("--prompt-tokens", type=int, default=512)
     parser.add_argument("--new-tokens", type=int, default=128)
     parser.add_argument(
@@ -127,8 +131,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--repetitions",
         type=int,
-        default=2,
-        help="counted runs in one process, whose median is taken (default: 2)",
+        default=3,
+        help="pairs of speeds in one round (default: 3)",
     )
     parser.add_argument(
         "--scenarios",
@@ -186,29 +190,71 @@ def _measure(
     args: argparse.Namespace,
 ) -> Iterator[Line]:
     """Lines of a contender with one number of threads."""
-    official, ours = environments
-    files = {official: (str(args.model.resolve()), {})}
-    files[ours] = (contender.model, contender.options)
     for scenario in contender.scenarios:
         if scenario not in args.scenarios:
             continue
-        answers: dict[Environment, list[dict[str, float]]] = {official: [], ours: []}
+        jobs = _jobs(environments, contender, threads, scenario, args)
+        do = _take_turns if scenario == "speed" else _one_by_one
+        answers: list[list[dict[str, float]]] = [[] for _ in jobs]
         for number in range(args.rounds + 1):
             _note(contender, threads, scenario, number, args.rounds)
-            for environment, (model, options) in files.items():
-                job = _job(args, scenario, model, threads, options)
-                if scenario == "speed":
-                    job["engine_options"] = dict(environment.peer.speed_options)
-                answers[environment].append(environment.measure(job))
+            for column, found in zip(answers, do(jobs, args.repetitions), strict=True):
+                # The first round fills the caches.
+                column.extend(found if number else ())
         for measure in _SCENARIOS[scenario]:
-            # The first round filled the caches.
-            columns = [
-                [answer[measure] for answer in answers[environment][1:]]
-                for environment in (official, ours)
-            ]
+            official, ours = (
+                [answer[measure] for answer in column if measure in answer]
+                for column in answers
+            )
             bar = contender.bars.get((measure, threads))
             bar = contender.bars.get((measure, 0)) if bar is None else bar
-            yield Line(contender.name, measure, threads, *columns, bar)
+            yield Line(contender.name, measure, threads, official, ours, bar)
+
+
+_Jobs = Sequence[tuple[Environment, dict[str, Any]]]
+
+
+def _one_by_one(jobs: _Jobs, repetitions: int) -> list[list[dict[str, float]]]:
+    """The only answer of each worker; the next one begins when one has ended."""
+    found = []
+    for environment, job in jobs:
+        with environment.worker(job) as worker:
+            found.append([worker.answer()])
+    return found
+
+
+def _take_turns(jobs: _Jobs, repetitions: int) -> list[list[dict[str, float]]]:
+    """Answers of workers that live at the same time and measure in turns."""
+    found: list[list[dict[str, float]]] = [[] for _ in jobs]
+    with ExitStack() as stack:
+        workers = []
+        for environment, job in jobs:
+            workers.append(stack.enter_context(environment.worker(job)))
+            workers[-1].answer()  # it is warm
+        for _ in range(repetitions):
+            for question in ("prefill", "decode"):
+                for worker, column in zip(workers, found, strict=True):
+                    column.append(worker.ask(question))
+    return found
+
+
+def _jobs(
+    environments: Sequence[Environment],
+    contender: Contender,
+    threads: int,
+    scenario: str,
+    args: argparse.Namespace,
+) -> _Jobs:
+    """What the official runtime does, and what ours."""
+    official, ours = environments
+    jobs = [
+        (official, _job(args, scenario, str(args.model.resolve()), threads, {})),
+        (ours, _job(args, scenario, contender.model, threads, contender.options)),
+    ]
+    if scenario == "speed":
+        for environment, job in jobs:
+            job["engine_options"] = dict(environment.peer.speed_options)
+    return jobs
 
 
 def _job(
@@ -227,7 +273,6 @@ def _job(
         "prompt_tokens": args.prompt_tokens,
         "new_tokens": args.new_tokens,
         "short_prompt_tokens": args.short_prompt_tokens,
-        "repetitions": args.repetitions,
     }
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 import venv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 WORKER = Path(__file__).resolve().with_name("worker.py")
@@ -82,22 +86,58 @@ class Environment:
         shutil.copytree(package, source / package.name, ignore=ignored)
         return source
 
-    def measure(self, job: dict[str, Any]) -> dict[str, float]:
-        """What the worker answers to a job."""
+    @contextmanager
+    def worker(self, job: dict[str, Any]) -> Iterator[Worker]:
+        """A worker that does a job; it ends with the context."""
         cache = self._folder / "cache"
         cache.mkdir(exist_ok=True)
         text = json.dumps({**job, "cache_dir": str(cache)})
-        child = subprocess.run(
-            [str(self._python), "-P", str(WORKER), text],
-            env=self._variables,
-            cwd=self._folder,  # not the checkout, whose package has the same name
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-        if child.returncode:
-            lines = child.stderr.strip().splitlines()
-            raise SystemExit(f"{self.peer.name}: {lines[-1] if lines else 'no reason'}")
-        answer: dict[str, float] = json.loads(child.stdout.splitlines()[-1])
-        return answer
+        with (
+            tempfile.TemporaryFile("w+") as messages,
+            subprocess.Popen(
+                [str(self._python), "-P", str(WORKER), text],
+                env=self._variables,
+                cwd=self._folder,  # not the checkout, whose package has the same name
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=messages,
+                text=True,
+            ) as child,
+        ):
+            # A pipe's end is what tells of a worker that was stopped.
+            timer = threading.Timer(_TIMEOUT_S, child.kill)
+            timer.start()
+            try:
+                yield Worker(self.peer.name, child, messages)
+            finally:
+                timer.cancel()
+                child.kill()
+
+
+class Worker:
+    """A process that measures one thing after another."""
+
+    def __init__(
+        self, name: str, child: subprocess.Popen[str], messages: IO[str]
+    ) -> None:
+        self._name = name
+        self._child = child
+        self._messages = messages
+
+    def ask(self, question: str) -> dict[str, float]:
+        """The answer to a question."""
+        if self._child.stdin is not None:
+            self._child.stdin.write(f"{question}\n")
+            self._child.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> dict[str, float]:
+        """The next answer; what else a peer writes is passed over."""
+        for line in self._child.stdout or ():
+            with contextlib.suppress(ValueError):
+                found = json.loads(line)
+                if isinstance(found, dict):
+                    return found
+        self._messages.seek(0)
+        lines = self._messages.read().strip().splitlines() or ["no reason"]
+        raise SystemExit(f"{self._name}: {lines[-1]}")

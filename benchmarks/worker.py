@@ -1,6 +1,9 @@
-"""One measurement in a fresh process, through the API that all peers share.
+"""Measurements in a fresh process, through the API that all peers share.
 
-Usage: python -P worker.py JOB, with JOB as JSON; the last line written is the answer.
+Usage: python -P worker.py JOB, with JOB as JSON. Each answer is a line of JSON. The
+scenario "speed" says {} when it is warm, and then answers each line that it reads,
+"prefill" or "decode"; the others give one answer.
+
 It runs inside a peer's environment, where ``litert_lm`` is that peer.
 """
 
@@ -9,21 +12,21 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 _WORD = " the"  # one token in the usual vocabularies; the count is checked
 _WARM_UP_TOKENS = 8
 
 
-def main(job: dict[str, Any]) -> dict[str, float]:
-    """Do the job's scenario.
+def main(job: dict[str, Any]) -> Iterator[dict[str, float]]:
+    """Do the job's scenario; gives the answers.
 
     Args:
         job: scenario ("load", "memory" or "speed"), model, threads, cache_dir, options
-            (of the CPU backend), engine_options, prompt_tokens, new_tokens,
-            short_prompt_tokens and repetitions.
+            (of the CPU backend), engine_options, prompt_tokens, new_tokens and
+            short_prompt_tokens.
     """
     from litert_lm import Backend, Engine
 
@@ -38,26 +41,30 @@ def main(job: dict[str, Any]) -> dict[str, float]:
     try:
         if job["scenario"] == "load":
             answer(engine, 1, 1)
-            return {"load_s": time.perf_counter() - begin}
-        if job["scenario"] == "memory":
+            yield {"load_s": time.perf_counter() - begin}
+        elif job["scenario"] == "memory":
             answer(engine, job["prompt_tokens"], job["new_tokens"])
-            return {"peak_rss_bytes": peak_rss_bytes()}
-        return speed(engine, job)
+            yield {"peak_rss_bytes": peak_rss_bytes()}
+        else:
+            yield from speed(engine, job)
     finally:
         engine.close()
 
 
-def speed(engine: Any, job: dict[str, Any]) -> dict[str, float]:
-    """Median tokens per second of prefill, and of decoding behind a short prompt."""
-    answer(engine, job["prompt_tokens"], _WARM_UP_TOKENS)
-    prefill, decode = [], []
-    for _ in range(job["repetitions"]):
-        prefill.append(answer(engine, job["prompt_tokens"], 1)[0])
-        decode.append(answer(engine, job["short_prompt_tokens"], job["new_tokens"])[1])
-    return {
-        "prefill_tokens_per_s": job["prompt_tokens"] / median(prefill),
-        "decode_tokens_per_s": job["new_tokens"] / median(decode),
-    }
+def speed(engine: Any, job: dict[str, Any]) -> Iterator[dict[str, float]]:
+    """Tokens per second of prefill, or of decoding behind a short prompt, as asked."""
+    num_prompt, num_short = job["prompt_tokens"], job["short_prompt_tokens"]
+    num_new = job["new_tokens"]
+    for count in (num_prompt, num_short):
+        answer(engine, count, _WARM_UP_TOKENS)
+    yield {}
+    for line in sys.stdin:
+        if line.strip() == "prefill":
+            seconds = answer(engine, num_prompt, 1)[0]
+            yield {"prefill_tokens_per_s": num_prompt / seconds}
+        else:
+            seconds = answer(engine, num_short, num_new)[1]
+            yield {"decode_tokens_per_s": num_new / seconds}
 
 
 def answer(engine: Any, num_prompt_tokens: int, num_new_tokens: int) -> list[float]:
@@ -92,4 +99,5 @@ def peak_rss_bytes() -> int:
 
 
 if __name__ == "__main__":
-    print("\n" + json.dumps(main(json.loads(sys.argv[1]))))
+    for found in main(json.loads(sys.argv[1])):
+        print("\n" + json.dumps(found), flush=True)
