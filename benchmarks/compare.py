@@ -118,7 +118,7 @@ def _arguments() -> argparse.Namespace:
         "--threads", type=_counts, default=(1, 2), help="comma list (default: 1,2)"
     )
     parser.add_argument(
-        "--rounds", type=int, default=5, help="of fresh processes (default: 5)"
+        "--rounds", type=int, default=5, help="rounds, in fresh processes (default: 5)"
     )
     parser.add_argument("--prompt-tokens", type=int, default=512)
     parser.add_argument("--new-tokens", type=int, default=128)
@@ -215,7 +215,10 @@ _Jobs = Sequence[tuple[Environment, dict[str, Any]]]
 
 
 def _one_by_one(jobs: _Jobs, repetitions: int) -> list[list[dict[str, float]]]:
-    """The only answer of each worker; the next one begins when one has ended."""
+    """The only answer of each worker; the next one begins when one has ended.
+
+    `repetitions` is for workers that can be asked again.
+    """
     found = []
     for environment, job in jobs:
         with environment.worker(job) as worker:

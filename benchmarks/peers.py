@@ -104,11 +104,12 @@ class Environment:
                 text=True,
             ) as child,
         ):
-            # A pipe's end is what tells of a worker that was stopped.
-            timer = threading.Timer(_TIMEOUT_S, child.kill)
+            worker = Worker(self.peer.name, child, messages)
+            timer = threading.Timer(_TIMEOUT_S, worker.give_up)
             timer.start()
             try:
-                yield Worker(self.peer.name, child, messages)
+                yield worker
+                worker.end()
             finally:
                 timer.cancel()
                 child.kill()
@@ -123,12 +124,13 @@ class Worker:
         self._name = name
         self._child = child
         self._messages = messages
+        self._is_late = False
 
     def ask(self, question: str) -> dict[str, float]:
         """The answer to a question."""
-        if self._child.stdin is not None:
-            self._child.stdin.write(f"{question}\n")
-            self._child.stdin.flush()
+        # A worker that has died tells why instead of answering.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._questions, f"{question}\n".encode())
         return self.answer()
 
     def answer(self) -> dict[str, float]:
@@ -138,6 +140,28 @@ class Worker:
                 found = json.loads(line)
                 if isinstance(found, dict):
                     return found
+        raise self._failure()
+
+    def end(self) -> None:
+        """Let it close its engine, which a kill would cut short."""
+        self._child.communicate()
+        if self._child.returncode:
+            raise self._failure()
+
+    def give_up(self) -> None:
+        """Stop it; whoever waits for an answer is told."""
+        self._is_late = True
+        self._child.kill()
+
+    @property
+    def _questions(self) -> int:
+        if self._child.stdin is None:
+            raise SystemExit(f"{self._name}: it takes no questions")
+        return self._child.stdin.fileno()
+
+    def _failure(self) -> SystemExit:
+        if self._is_late:
+            return SystemExit(f"{self._name}: not done within {_TIMEOUT_S} s")
         self._messages.seek(0)
         lines = self._messages.read().strip().splitlines() or ["no reason"]
-        raise SystemExit(f"{self._name}: {lines[-1]}")
+        return SystemExit(f"{self._name}: {lines[-1]}")

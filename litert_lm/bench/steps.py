@@ -96,7 +96,10 @@ def _step(stream: Iterator[object], times: list[float]) -> tuple[float, ...]:
 
 @contextmanager
 def _marked(engine: Engine) -> Iterator[list[float]]:
-    """Begin and end of all calls that are told apart; one list, as each costs time."""
+    """Begin and end of all calls that are told apart.
+
+    In one list: each further one would cost time in the step.
+    """
     marks = CallMarks()
 
     def make_marked_sampler(**options: object) -> Sampler:

@@ -15,7 +15,6 @@ from litert_lm.errors import (
     SessionStateError,
 )
 from litert_lm.executor.kv.kv_cache import KVCache
-from litert_lm.executor.kv.memory import forget_spare_memory
 from litert_lm.executor.layout.layout import BatchStep, ModelLayout
 from litert_lm.executor.native.compiler import ModelCompiler
 from litert_lm.executor.plan import PrefillPlan
@@ -79,7 +78,7 @@ class Executor:
         self._runners = Runners(self._table, compiled)
         self._batch = _largest(layout, batch_keys)
         self._shared = None if self._batch is None else self._share(self._batch)
-        self._expected = self._shared.away if self._shared is not None else ()
+        self._away = self._shared.away if self._shared is not None else ()
 
     @property
     def can_rewind(self) -> bool:
@@ -145,9 +144,8 @@ class Executor:
         """
         with self._queue.turn():
             self._is_closed = True
-            self._runners.forget()
+            self._runners.close()
             self._compiled.close()
-            forget_spare_memory()
 
     def prefill(
         self,
@@ -225,7 +223,7 @@ class Executor:
     def _decode_unbound(self, cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
         self._check_room(cache, 1)
         queue, shared = self._queue, self._shared
-        if queue.is_free and not self._expected:
+        if queue.is_free and not self._away:
             with queue.lock:
                 return self._decode(cache, token_id)
         if shared is not None:
@@ -242,13 +240,13 @@ class Executor:
         except BaseException:
             self._runners.forget()
             raise
-        if cache.step is None:
+        if cache.step is None and runner.is_bindable(cache):
             cache.step = bind_step(
                 cache,
                 runner,
                 runners=self._runners,
                 queue=self._queue,
-                expected=self._expected,
+                away=self._away,
                 limit=self.context_length,
                 unbound=self._decode_unbound,
             )

@@ -54,7 +54,7 @@ class ChunkIterator(Iterator[T], Generic[T]):
 def _is_busy(error: ValueError) -> bool:
     """Whether a generator was not entered, because it runs already.
 
-    Python sees to that itself. An error of the generator's own has a trace into it.
+    Python refuses that with an error whose trace has no frame of the generator.
     """
     trace = error.__traceback__
     return trace is not None and trace.tb_next is None

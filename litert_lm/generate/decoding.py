@@ -67,6 +67,7 @@ def decode(
     The sequence is consistent after every chunk, so the iterator may be dropped.
     """
     output, scorer, processors = decoding.output, decoding.scorer, decoding.processors
+    # None where there are no processors: to ask them costs a call per token.
     accept = processors.accept if processors else None
     step, sampler = sequence.step, decoding.sampler
     constrained = _constrained_steps(sequence, decoding)

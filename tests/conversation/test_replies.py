@@ -68,7 +68,7 @@ def test_cancelling_a_whole_message_early_raises(open_chat, monkeypatch):
     assert str(chat.send_message("2")) == "you"
 
 
-def test_two_threads_do_not_share_a_conversation(open_chat):
+def test_a_conversation_that_answers_takes_no_other_message(open_chat):
     chat, refused = open_chat(ENDLESS), []
 
     def ask_too(done: int, total: int) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -50,3 +52,22 @@ def test_a_stream_that_is_read_already_says_so() -> None:
     stream = ChunkIterator(chunks(), lambda: cancelled.append(True))
     assert list(stream) == [1]
     assert cancelled == [True]
+
+
+def test_two_threads_do_not_share_a_stream() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def chunks() -> Generator[int, None, None]:
+        begun.set()
+        may_end.wait(10)
+        yield 1
+
+    stream = ChunkIterator(chunks(), never)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(next, stream)
+        begun.wait(10)
+        with pytest.raises(SessionStateError, match="Another thread"):
+            next(stream)
+        may_end.set()
+        assert first.result() == 1
+    assert list(stream) == []

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from litert_lm.executor.kv.array_copies import copy_arrays
-from litert_lm.executor.kv.memory import paged, zeroed
+from litert_lm.executor.kv.memory import SpareMemory, paged
 from litert_lm.executor.layout.layout import State, state_nbytes, state_shape
 from litert_lm.executor.native.runtime import ALIGNMENT
 from litert_lm.executor.native.tensors import TensorBuffer, allocate
@@ -64,11 +64,17 @@ class KVCache:
         turn: which of two buffers is current where states are not updated in place.
         bindings: calls bound to the present arrays, kept here by who bound them.
         step: a decode step bound to the present arrays, which is called with this cache
-            and a token id; None until somebody puts one here.
+            and a token id. The executor that this cache was made for puts it here.
     """
 
-    def __init__(self, states: Mapping[str, State], doubled: Iterable[str]) -> None:
+    def __init__(
+        self,
+        states: Mapping[str, State],
+        doubled: Iterable[str],
+        spare: SpareMemory | None = None,
+    ) -> None:
         self.states = states
+        self._spare = spare or SpareMemory()
         self.doubled = frozenset(doubled)
         self.num_tokens = 0
         self.length = -1
@@ -201,7 +207,7 @@ class KVCache:
     def _move(self, length: int, reserve: int) -> None:
         """Into new memory for `reserve` tokens."""
         old = {name: self.array(name) for name in self.states} if self._buffers else {}
-        self._slots = _allocate(self._keys(), self.states, reserve)
+        self._slots = self._allocate(reserve)
         self.reserved, self.turn = reserve, 0
         self._bind(length)
         for name, array in old.items():
@@ -222,6 +228,15 @@ class KVCache:
             (name, turn): TensorBuffer(_view(slot, self.states[name], length))
             for (name, turn), slot in self._slots.items()
         }
+
+    def _allocate(self, length: int) -> dict[tuple[str, int], npt.NDArray[np.uint8]]:
+        """Zeroed slots for so many tokens in one block of memory."""
+        keys = self._keys()
+        wanted = (state_nbytes(self.states[name], length) for name, _ in keys)
+        sizes = [-(-nbytes // ALIGNMENT) * ALIGNMENT for nbytes in wanted]
+        block = self._spare.zeroed(sum(sizes))
+        ends = np.cumsum([0, *sizes]).tolist()
+        return {key: block[ends[i] : ends[i] + sizes[i]] for i, key in enumerate(keys)}
 
     def _keys(self) -> list[tuple[str, int]]:
         turns = {name: 2 if name in self.doubled else 1 for name in self.states}
@@ -263,14 +278,3 @@ def _move_entries(
 def _view(slot: npt.NDArray[np.uint8], state: State, length: int) -> npt.NDArray[Any]:
     nbytes = state_nbytes(state, length)
     return slot[:nbytes].view(state.dtype).reshape(state_shape(state, length))
-
-
-def _allocate(
-    keys: list[tuple[str, int]], states: Mapping[str, State], length: int
-) -> dict[tuple[str, int], npt.NDArray[np.uint8]]:
-    """Zeroed slots in one mapping, in huge pages where the system has them."""
-    wanted = (state_nbytes(states[name], length) for name, _ in keys)
-    sizes = [-(-nbytes // ALIGNMENT) * ALIGNMENT for nbytes in wanted]
-    block = zeroed(sum(sizes))
-    ends = np.cumsum([0, *sizes]).tolist()
-    return {key: block[ends[i] : ends[i] + sizes[i]] for i, key in enumerate(keys)}

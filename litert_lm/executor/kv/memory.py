@@ -1,8 +1,8 @@
 """Memory of caches: large, zeroed, in huge pages where the system has them.
 
-What nobody uses any more waits here for the next cache. A system may take freed memory
-back, a virtual machine's host too, and getting it again then costs more than a prompt
-of a few hundred tokens does.
+What a cache leaves waits for the next one of the same model. A system may take freed
+memory back, a virtual machine's host too, and getting it again then costs more than
+reading a prompt of a few hundred tokens does.
 """
 
 from __future__ import annotations
@@ -17,29 +17,77 @@ import numpy.typing as npt
 
 from litert_lm.errors import ContextFullError
 
-__all__ = ["forget_spare_memory", "paged", "zeroed"]
+__all__ = ["SpareMemory", "paged"]
 
 _HUGE_PAGE = 2 << 20  # bytes, the size of Linux' transparent huge pages
 _MOST_SPARE = 64 << 20  # bytes that may wait: 1,000 tokens of a small model
 
-_spare: list[mmap.mmap] = []  # changed by single calls only: threads need no lock
 
+class SpareMemory:
+    """Gives memory to the caches of one model, and keeps some that they leave."""
 
-def zeroed(nbytes: int) -> npt.NDArray[np.uint8]:
-    """Bytes of their own, which begin at a huge page.
+    def __init__(self) -> None:
+        # Changed by single calls only, because finalizers run in any thread.
+        self._blocks: list[mmap.mmap] = []
+        self._is_closed = False
 
-    Raises:
-        ContextFullError: there is no such memory.
-    """
-    memory, is_new = _taken(max(1, nbytes) + _HUGE_PAGE)
-    whole = np.frombuffer(memory, np.uint8)
-    finalizer = weakref.finalize(whole, _keep, memory)
-    finalizer.atexit = False
-    start = -whole.ctypes.data % _HUGE_PAGE
-    found = whole[start : start + nbytes]
-    if not is_new:
-        found.fill(0)
-    return found
+    @property
+    def nbytes(self) -> int:
+        """Bytes that wait for a cache."""
+        return sum(map(len, tuple(self._blocks)))
+
+    def zeroed(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Bytes of their own, which begin at a huge page.
+
+        Raises:
+            ContextFullError: there is no such memory.
+        """
+        memory, is_new = self._taken(max(1, nbytes) + _HUGE_PAGE)
+        whole = np.frombuffer(memory, np.uint8)
+        finalizer = weakref.finalize(whole, self._keep, memory)
+        finalizer.atexit = False
+        start = -whole.ctypes.data % _HUGE_PAGE
+        found = whole[start : start + nbytes]
+        if not is_new:
+            found.fill(0)
+        return found
+
+    def close(self) -> None:
+        """Give back what waits, and what will be left from now on."""
+        self._is_closed = True
+        self._blocks.clear()
+
+    def _keep(self, memory: mmap.mmap) -> None:
+        # Smaller ones cost nothing to get again.
+        if self._is_closed or not 2 * _HUGE_PAGE <= len(memory) <= _MOST_SPARE:
+            return
+        self._blocks.append(memory)
+        while self.nbytes > _MOST_SPARE:
+            with contextlib.suppress(IndexError):
+                self._blocks.pop(0)
+
+    def _taken(self, nbytes: int) -> tuple[mmap.mmap, bool]:
+        """Memory of at least so many bytes, and whether it is new."""
+        for memory in tuple(self._blocks):
+            # Much more would lie in memory and be counted nowhere.
+            if nbytes <= len(memory) <= nbytes + nbytes // 4:
+                with contextlib.suppress(ValueError):  # another thread was first
+                    self._blocks.remove(memory)
+                    return memory, False
+        return self._new(nbytes), True
+
+    def _new(self, nbytes: int) -> mmap.mmap:
+        try:
+            try:
+                return _mapped(nbytes)
+            except OSError:
+                self._blocks.clear()
+                return _mapped(nbytes)
+        except (OSError, ValueError, OverflowError) as error:
+            raise ContextFullError(
+                f"No memory for a KV cache of {(nbytes - _HUGE_PAGE) / 1e6:.0f} MB; "
+                "use a shorter prompt or a smaller max_num_tokens."
+            ) from error
 
 
 def paged(nbytes: int) -> int:
@@ -48,35 +96,8 @@ def paged(nbytes: int) -> int:
     return -(-nbytes // page) * page
 
 
-def forget_spare_memory() -> None:
-    """Give back what waits."""
-    _spare.clear()
-
-
-def _keep(memory: mmap.mmap) -> None:
-    if sum(map(len, _spare)) + len(memory) <= _MOST_SPARE:
-        _spare.append(memory)
-
-
-def _taken(nbytes: int) -> tuple[mmap.mmap, bool]:
-    """Memory of at least so many bytes, and whether it is new."""
-    for memory in tuple(_spare):
-        # Twice as much would keep a long context's memory for short ones.
-        if nbytes <= len(memory) < 2 * nbytes:
-            with contextlib.suppress(ValueError):  # another thread was first
-                _spare.remove(memory)
-                return memory, False
-    return _new(nbytes), True
-
-
-def _new(nbytes: int) -> mmap.mmap:
-    try:
-        memory = _anonymous(nbytes)
-    except (OSError, ValueError, OverflowError) as error:
-        raise ContextFullError(
-            f"No memory for a KV cache of {nbytes / 1e6:.0f} MB; use a shorter prompt "
-            "or a smaller max_num_tokens."
-        ) from error
+def _mapped(nbytes: int) -> mmap.mmap:
+    memory = _anonymous(nbytes)
     if hasattr(mmap, "MADV_HUGEPAGE") and nbytes >= 2 * _HUGE_PAGE:
         # A kernel without huge pages refuses; small ones work as well.
         with contextlib.suppress(OSError):

@@ -32,13 +32,15 @@ class PackedWeights:
 
     def __init__(self, cache: CacheDirectory) -> None:
         self._cache = cache
+        self._read: set[Path] = set()
 
     @contextmanager
     def in_use(self, weight_cache: str | None) -> Iterator[None]:
         """Put this around a compilation with a weight cache of the directory.
 
         The file is deleted first where it is not what was noted of it, and written
-        again where XNNPACK has written it.
+        again where XNNPACK has written it. Before its first use it is read into huge
+        pages, as far as it is not in memory.
         """
         if weight_cache is None or not isinstance(self._cache.weights, Path):
             yield
@@ -47,7 +49,9 @@ class PackedWeights:
         if self._is_as_noted(path):
             self._settle(path)
         if self._is_as_noted(path):
-            read_in_huge_pages(path)
+            if path not in self._read:
+                read_in_huge_pages(path)
+                self._read.add(path)
             yield
         else:
             with self._cache.lock(_note(path)):

@@ -3,7 +3,8 @@
 A step runs once per token, right after the model has swept the CPU's caches with its
 weights. Every function and object that it touches then is read from main memory, at
 0.1 us and more each, so the way through the layers that decide how to run a step costs
-more than what it does. It is gone once; while nothing changes, steps take this one.
+more than what it does. One step takes that way; while nothing changes, those behind it
+take the function that is bound here.
 """
 
 from __future__ import annotations
@@ -30,30 +31,28 @@ def bind_step(
     *,
     runners: Runners,
     queue: CallQueue,
-    expected: Sized,
+    away: Sized,
     limit: int,
     unbound: BoundStep,
-) -> BoundStep | None:
-    """The decode step over a cache's present arrays; None for steps of several turns.
+) -> BoundStep:
+    """The decode step over a cache's present arrays.
 
     The function holds the arrays but not the cache, which keeps it.
 
     Args:
-        runner: of the step; it serves while it is the last decoder of `runners`.
-        queue, expected: the step runs while nobody stands in line or is expected.
+        runner: of the step, for which the cache is bindable; it serves while it is the
+            last decoder of `runners`.
+        queue, away: the step runs while nobody stands in line or is expected back.
         limit: entries that the cache may have.
         unbound: takes all other steps.
     """
-    parts = runner.step_parts(cache)
-    if parts is None:
-        return None
-    write, run, fail, logits = parts
+    write, run, fail, logits = runner.step_parts(cache)
     line, lock, is_taken = queue.line, queue.lock, queue.lock.locked
     most = min(cache.length, limit)
 
     def step(cache: KVCache, token_id: int) -> npt.NDArray[np.float32]:
         position = cache.num_tokens
-        if position >= most or line or expected or is_taken():
+        if position >= most or line or away or is_taken():
             return unbound(cache, token_id)
         with lock:
             if runners.last_decoder is runner:

@@ -295,7 +295,7 @@ def make_step_writer(writers: Sequence[Writer]) -> Callable[[int, int], None]:
     """`write_one` of all writers; one function for the usual token, position and mask.
 
     Args:
-        writers: of a step with one token.
+        writers: of a step; the function is for those of one token.
     """
     by_kind: dict[type, Any] = {type(writer): writer for writer in writers}
     if len(writers) != 3 or by_kind.keys() != {_Tokens, _Positions, _CausalMask}:

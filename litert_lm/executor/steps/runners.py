@@ -8,6 +8,7 @@ from time import monotonic
 
 from litert_lm.errors import ExecutionError
 from litert_lm.executor.kv.kv_cache import KVCache
+from litert_lm.executor.kv.memory import SpareMemory
 from litert_lm.executor.layout.layout import BatchStep, ModelLayout
 from litert_lm.executor.layout.signatures import MASKS
 from litert_lm.executor.layout.step_reader import MAIN
@@ -51,11 +52,12 @@ class Runners:
         self._groups = CompiledCopies(compiled.max_copies)
         self._caches: list[weakref.ref[KVCache]] = []
         self._in_use: dict[int, float] = {}  # length compiled for -> when last used
+        self._spare = SpareMemory()
         compiled.before_replacing = self._let_go
 
     def new_cache(self) -> KVCache:
         """An empty cache for one sequence; memory comes with its first tokens."""
-        cache = KVCache(self._layout.states, self._doubled)
+        cache = KVCache(self._layout.states, self._doubled, self._spare)
         self._caches.append(weakref.ref(cache, self._caches.remove))
         return cache
 
@@ -137,6 +139,11 @@ class Runners:
             if (place[0], place[2]) == (length, is_scoring):
                 del self._runners[place]
         return 0
+
+    def close(self) -> None:
+        """Let go of compiled models, and of memory that waits for caches."""
+        self._let_go()
+        self._spare.close()
 
     def _let_go(self) -> None:
         """Forget all that is bound to compiled models."""

@@ -55,8 +55,8 @@ class SharedSteps:
         patience: seconds to wait for who was served lately.
 
     Attributes:
-        away: caches that were served lately -> when, and their length. While there are
-            any the next step is to be shared.
+        away: id of a cache that was served lately -> when, and its length; one dict
+            for good. While it holds any, the next step is to be shared.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ class StepRunner:
         self.length = length
         self._states = states
         self._pad_id = pad_id
-        # Texts, which know their hashes, because one is looked up for every token.
+        # Texts, which know their hashes: unbound steps look one up for every token.
         self._keys = tuple(f"{step.key} {turn}" for turn in range(2))
         self._made: dict[tuple[int, str], TensorBuffer] = {}
         self._rows: dict[int, list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]] = {}
@@ -198,13 +198,15 @@ class StepRunner:
         cache.num_tokens = position + 1
         return binding.logits
 
-    def step_parts(self, cache: KVCache) -> StepParts | None:
+    def is_bindable(self, cache: KVCache) -> bool:
+        """Whether each decode step does the same over the same arrays."""
+        return not (self._has_repeats or cache.doubled)
+
+    def step_parts(self, cache: KVCache) -> StepParts:
         """What `decode` does over the present arrays of a cache, in parts.
 
-        None where that differs from step to step.
+        Only where that is bindable.
         """
-        if self._has_repeats or cache.doubled:
-            return None
         binding = self._bound(cache)
         *first, last = binding.runs
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import linecache
+import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,7 @@ import pytest
 from litert_lm.convert import convert
 from litert_lm.errors import ContextFullError, SessionStateError
 from litert_lm.executor.executor import Executor
+from litert_lm.executor.steps.batch_runner import BatchRunner
 from tests.convert.toys import Toy, write_folder
 
 PROMPT = [3, 8, 13, 18, 6, 11]
@@ -106,6 +112,83 @@ def test_a_failed_step_is_not_counted(
         patch.setattr(type(cache), "__setattr__", lambda *_: 1 / 0)
         executor.decode(cache, 3)
     np.testing.assert_array_equal(steps(executor, cache, 3, is_bound=True), expected)
+
+
+def test_ctrl_c_between_a_masks_change_and_its_note(executor: Executor) -> None:
+    count = len(PROMPT) + 5
+    expected = steps(executor, started(executor, PROMPT), count, is_bound=False)
+    cache = started(executor, PROMPT)
+    steps(executor, cache, 5, is_bound=True)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_at("mask.open_until = ", lambda: executor.decode(cache, 3))
+    cache.rewind(cache.num_tokens - 5)
+    found = steps(executor, cache, count, is_bound=True)
+    np.testing.assert_array_equal(found, expected)
+
+
+def interrupted_at(text: str, call: Callable[[], object]) -> None:
+    """`call`, with Ctrl-C before the line that begins so."""
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        if event == "line" and line.strip().startswith(text):
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+
+
+def test_who_stands_in_line_comes_first(executor: Executor) -> None:
+    cache, other, order = started(executor, PROMPT), executor.new_cache(), []
+
+    def prefill() -> None:
+        noted = lambda done, total: order.append("prefill")  # noqa: E731
+        executor.prefill(other, PROMPT, progress=noted)
+
+    with executor.turn():
+        thread = threading.Thread(target=prefill)
+        thread.start()
+        while not executor._queue.line:
+            time.sleep(0.001)
+    executor.decode(cache, 3)
+    order.append("step")
+    thread.join()
+    assert order[0] == "prefill"
+
+
+def test_bound_steps_of_two_threads_are_shared(
+    open_model: Callable[..., Executor],
+    converted: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    costs = {"decode": 1e-3, "decode_batch_4": 1.1e-3}
+    executor, shared = open_model(converted, costs=costs), []
+    if not executor.max_batch:
+        pytest.skip("sums of several rows are rounded in another way here")
+    real = BatchRunner.decode
+
+    def decode(runner: BatchRunner, caches: Any, token_ids: Any) -> Any:
+        shared.append(len(caches))
+        return real(runner, caches, token_ids)
+
+    monkeypatch.setattr(BatchRunner, "decode", decode)
+    caches = [started(executor, PROMPT) for _ in range(2)]
+    assert all(cache.step is not None for cache in caches)
+    run = functools.partial(steps, executor, count=30, is_bound=True)
+    with ThreadPoolExecutor(2) as pool:
+        with executor.turn():
+            found = [pool.submit(run, cache) for cache in caches]
+            while len(executor._queue.line) < 2:
+                time.sleep(0.001)
+        results = [each.result() for each in found]
+    assert shared.count(2) > 10
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 def test_a_closed_executor_says_so(executor: Executor) -> None:
