@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -169,6 +171,19 @@ def test_a_recurrent_session_goes_on_after_a_closed_stream(echoing):
     stream.close()
     text = session.generate("c", max_new_tokens=40).text
     assert text.startswith("[none][bos][U][:][a][b][;][M][>][none]")
+
+
+def test_a_dropped_session_frees_its_memory_at_once(llama):
+    """Without the garbage collector, which comes seldom to what has lived for long."""
+    gc.disable()
+    try:
+        session = llama.create_session()
+        session.generate([5, 6] * 10, max_new_tokens=3)
+        gone = weakref.ref(session)
+        del session
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_a_closed_session_says_so(llama):

@@ -176,17 +176,15 @@ class CompiledModel:
     def set_cancellation(self, is_cancelled: Callable[[], bool] | None) -> None:
         """Ask `is_cancelled` between operators of every later run; None stops that."""
         callback: Any = None
+        address = runtime.NEVER_CANCELLED
         if is_cancelled is not None:
             watch = _watch(is_cancelled, self._raised)
             next(watch)
             callback = runtime.CANCEL_CALLBACK(watch.send)
+            # A cast would have the callback hold itself, and so the caller's session.
+            address = c.c_void_p.from_buffer_copy(callback)
         self.litert.call(
-            "SetCompiledModelCancellationFunction",
-            self.handle,
-            None,
-            runtime.NEVER_CANCELLED
-            if callback is None
-            else c.cast(callback, c.c_void_p),
+            "SetCompiledModelCancellationFunction", self.handle, None, address
         )
         self._cancellation = callback
 

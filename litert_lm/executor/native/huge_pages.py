@@ -99,11 +99,16 @@ def read_in_huge_pages(path: Path) -> None:
         return
     with (
         contextlib.suppress(OSError, ValueError),  # ValueError: the file is empty
-        path.open("rb") as file,
+        open(path, "rb", opener=_open_at_once) as file,
         mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as whole,
     ):
         whole.madvise(mmap.MADV_HUGEPAGE)
         whole.madvise(_MADV_POPULATE_READ)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open whatever it is; a pipe would wait for who writes into it."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _enter(ranges: Iterable[_Range]) -> None:

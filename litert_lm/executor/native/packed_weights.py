@@ -12,6 +12,7 @@ is written once more before it is used again.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,7 +77,7 @@ class PackedWeights:
                 self._save(_settled(path), path)
 
     def _is_as_noted(self, path: Path) -> bool:
-        return self._is_noted(_note(path), path)
+        return self._is_noted(_note(path), path) and os.access(path, os.R_OK)
 
     def _is_noted(self, name: str, path: Path) -> bool:
         identity = file_identity(path)

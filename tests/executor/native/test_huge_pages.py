@@ -175,6 +175,12 @@ def test_any_file_may_be_read_ahead(tmp_path, data):
     huge_pages.read_in_huge_pages(path)
 
 
+@linux_only
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "some.xnnpack")
+    huge_pages.read_in_huge_pages(tmp_path / "some.xnnpack")
+
+
 def huge_bytes(path):
     """How much of a mapping of the file is entered in huge pages."""
     with (
