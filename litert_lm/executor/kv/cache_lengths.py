@@ -6,7 +6,9 @@ from litert_lm.executor.layout.layout import ModelLayout
 
 __all__ = ["cache_lengths", "doubling_lengths"]
 
-_BUCKET = 128  # entries; attention cost and resizing cost balance here
+# Entries. Half as many make a single sequence's steps 2 to 3 % faster, and eight
+# sequences together a quarter slower: only those of one length share a step.
+_BUCKET = 128
 _COMPILED = 256  # entries; a step's attention is cheap below, compared with compiling
 
 
