@@ -90,20 +90,42 @@ def map_pages(path: str) -> None:
 
 
 def read_in_huge_pages(path: Path) -> None:
-    """Have the kernel read a file into huge pages, where it can.
+    """Have the kernel hold a file in huge pages, where it can.
 
-    Only what is not in memory is read. So this comes before the file is mapped by who
-    does not ask for huge pages: what is touched there stays in small ones.
+    To be done before the file is mapped by who does not ask for huge pages: what is
+    touched there is read into small ones, and stays there. A kernel that is short of
+    memory, or saves it, also takes huge pages apart. Such parts are read again.
     """
     if not sys.platform.startswith("linux"):
         return
     with (
         contextlib.suppress(OSError, ValueError),  # ValueError: the file is empty
         open(path, "rb", opener=_open_at_once) as file,
-        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as whole,
     ):
-        whole.madvise(mmap.MADV_HUGEPAGE)
-        whole.madvise(_MADV_POPULATE_READ)
+        small = _small_pieces(file.fileno())
+        if small and small[0] not in _read_again(file.fileno(), small[:1]):
+            _read_again(file.fileno(), small[1:])
+
+
+def _read_again(descriptor: int, pieces: Iterable[int]) -> list[int]:
+    """Read parts of a file again, and tell which ones lie in small pages then."""
+    for begin in pieces:
+        os.posix_fadvise(descriptor, begin, _HUGE_PAGE, os.POSIX_FADV_DONTNEED)
+    return _small_pieces(descriptor)
+
+
+def _small_pieces(descriptor: int) -> list[int]:
+    """Read a file; where those pieces of a huge page's size begin that are in none."""
+    mapped = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
+    mapped.madvise(mmap.MADV_HUGEPAGE)
+    mapped.madvise(_MADV_POPULATE_READ)
+    pieces = range(0, len(mapped) - _HUGE_PAGE + 1, _HUGE_PAGE)
+    for begin in pieces[1::2]:
+        # Another advice makes it a mapping of its own, of which the kernel tells.
+        mapped.madvise(mmap.MADV_SEQUENTIAL, begin, _HUGE_PAGE)
+    address = np.frombuffer(mapped, np.uint8).ctypes.data
+    huge = _huge_by_begin()
+    return [begin for begin in pieces if not huge.get(address + begin)]
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -125,14 +147,19 @@ def _are_huge(ranges: Collection[_Range]) -> bool:
 
 def _huge_bytes(ranges: Collection[_Range]) -> int:
     """Bytes of mappings of files that are entered in huge pages."""
-    total, is_wanted = 0, False
+    huge = _huge_by_begin()
+    return sum(huge.get(begin, 0) for begin, _ in ranges)
+
+
+def _huge_by_begin() -> dict[int, int]:
+    """First address of each mapping -> its bytes that are entered in huge pages."""
+    found, begin = {}, 0
     for line in _lines("smaps"):
-        header = _HEADER.match(line)
-        if header is not None:
-            is_wanted = _range_of(header) in ranges
-        elif is_wanted and line.startswith("FilePmdMapped:"):
-            total += int(line.split()[1]) << 10
-    return total
+        if line.startswith("FilePmdMapped:"):
+            found[begin] = int(line.split()[1]) << 10
+        elif not line[:1].isupper() and (header := _HEADER.match(line)):
+            begin = _range_of(header)[0]
+    return found
 
 
 def rewrite_in_huge_pages(path: Path) -> None:

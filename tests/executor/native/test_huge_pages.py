@@ -155,6 +155,35 @@ def test_what_was_evicted_comes_back_as_it_was(large_file):
     assert huge_bytes(large_file) == best
 
 
+@linux_only
+def test_what_lies_in_small_pages_is_read_again(large_file):
+    huge_pages.rewrite_in_huge_pages(large_file)
+    before = large_file.read_bytes()
+    evict(large_file)
+    best = huge_bytes(large_file)
+    evict(large_file)
+    touch(large_file)
+    huge_pages.read_in_huge_pages(large_file)
+    assert huge_bytes(large_file) == best
+    assert large_file.read_bytes() == before
+    assert list(large_file.parent.iterdir()) == [large_file]
+
+
+@linux_only
+def test_a_kernel_without_such_pages_reads_once_more_at_most(large_file, monkeypatch):
+    dropped = []
+    real = os.posix_fadvise
+
+    def advise(descriptor, begin, size, advice):
+        dropped.append(size)
+        real(descriptor, begin, size, advice)
+
+    monkeypatch.setattr(os, "posix_fadvise", advise)
+    monkeypatch.setattr(huge_pages, "_huge_by_begin", dict)
+    huge_pages.read_in_huge_pages(large_file)
+    assert dropped == [2 << 20]
+
+
 def evict(path):
     with path.open("rb") as file:
         os.fsync(file.fileno())
