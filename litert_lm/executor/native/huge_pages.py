@@ -94,7 +94,8 @@ def read_in_huge_pages(path: Path) -> None:
 
     To be done before the file is mapped by who does not ask for huge pages: what is
     touched there is read into small ones, and stays there. A kernel that is short of
-    memory, or saves it, also takes huge pages apart. Such parts are read again.
+    memory, or saves it, also takes huge pages apart. Such parts are read again where
+    they are many enough to be felt.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -103,7 +104,8 @@ def read_in_huge_pages(path: Path) -> None:
         open(path, "rb", opener=_open_at_once) as file,
     ):
         small = _small_pieces(file.fileno())
-        if small and small[0] not in _read_again(file.fileno(), small[:1]):
+        few = os.fstat(file.fileno()).st_size // _HUGE_PAGE // 16
+        if len(small) > few and small[0] not in _read_again(file.fileno(), small[:1]):
             _read_again(file.fileno(), small[1:])
 
 
