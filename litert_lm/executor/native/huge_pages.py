@@ -100,12 +100,14 @@ def read_in_huge_pages(path: Path) -> None:
     if not sys.platform.startswith("linux"):
         return
     with (
-        contextlib.suppress(OSError, ValueError),  # ValueError: the file is empty
+        contextlib.suppress(OSError, ValueError),  # ValueError: it was cut to nothing
         open(path, "rb", opener=_open_at_once) as file,
     ):
-        small = _small_pieces(file.fileno())
-        few = os.fstat(file.fileno()).st_size // _HUGE_PAGE // 16
-        if len(small) > few and small[0] not in _read_again(file.fileno(), small[:1]):
+        size = os.fstat(file.fileno()).st_size
+        small = _small_pieces(file.fileno()) if size >= _PIECE_BYTES else []
+        if len(small) > size // _HUGE_PAGE // 16 and small[0] not in _read_again(
+            file.fileno(), small[:1]
+        ):
             _read_again(file.fileno(), small[1:])
 
 
