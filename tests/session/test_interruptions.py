@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import functools
-import linecache
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
 from litert_lm import FinishReason
 from litert_lm.errors import CancelledError, SessionStateError
+from tests.interruption import is_interrupted
 
 FIRST, SECOND = [3, 8, 13, 18, 6, 11], [4, 9, 14, 19, 7, 12, 17, 5, 10, 15, 3, 8]
 
@@ -144,43 +142,28 @@ def test_closing_a_stream_that_another_thread_reads(
     assert [chunk.finish_reason for chunk in chunks][-1] is FinishReason.ABORTED
 
 
-def _is_interrupted(line: int, call: Callable[[], object]) -> bool:
-    """Whether Ctrl-C came before `call` was over, at that line of generate/."""
-    left = [line]
+def _is_line(number: int) -> Callable[[str, str], bool]:
+    """That line of those that run in generate/."""
+    left = [number]
 
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        file = frame.f_code.co_filename
-        if f"{os.sep}generate{os.sep}" not in file:
-            return None
-        text = linecache.getline(file, frame.f_lineno)
+    def is_here(file: str, text: str) -> bool:
         # No signal comes between the end of a block and the release of its lock.
-        if event == "line" and not text.lstrip().startswith("with "):
+        if f"{os.sep}generate{os.sep}" in file and not text.startswith("with "):
             left[0] -= 1
-            if left[0] < 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return trace
+        return left[0] < 0
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
+    return is_here
 
 
 @pytest.mark.parametrize("num_tokens", [0, 3])
 def test_ctrl_c_at_every_line_of_going_back(
     new_session: Callable[[], Any], num_tokens: int
 ) -> None:
-    known, line, is_interrupted = {}, 0, True
-    while is_interrupted:
+    known, line, has_come = {}, 0, True
+    while has_come:
         session = new_session()
         go_back = functools.partial(session.rewind, num_tokens)
-        is_interrupted = _is_interrupted(line, go_back)
+        has_come = is_interrupted(go_back, _is_line(line))
         ids, line = session.token_ids, line + 1
         if ids not in known:
             fresh = new_session()

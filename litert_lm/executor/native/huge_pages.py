@@ -34,6 +34,7 @@ __all__ = [
 
 _HUGE_PAGE = 2 << 20
 _PIECE_BYTES = 4 * _HUGE_PAGE  # any multiple will do
+_FEW = 16  # of so many pieces one in small pages costs less than to read it again
 _HEADER = re.compile(
     r"(?P<begin>[0-9a-f]+)-(?P<end>[0-9a-f]+) (?:\S+ +){3}\d+ *(?P<path>.*)"
 )
@@ -105,7 +106,7 @@ def read_in_huge_pages(path: Path) -> None:
     ):
         size = os.fstat(file.fileno()).st_size
         small = _small_pieces(file.fileno()) if size >= _PIECE_BYTES else []
-        if len(small) > size // _HUGE_PAGE // 16 and small[0] not in _read_again(
+        if len(small) > size // _HUGE_PAGE // _FEW and small[0] not in _read_again(
             file.fileno(), small[:1]
         ):
             _read_again(file.fileno(), small[1:])

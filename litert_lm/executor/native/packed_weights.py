@@ -41,7 +41,7 @@ class PackedWeights:
 
         The file is deleted first where it is not what was noted of it, and written
         again where XNNPACK has written it. Before its first use it is read into huge
-        pages, as far as it is not in memory.
+        pages, as far as it does not lie in them.
         """
         if weight_cache is None or not isinstance(self._cache.weights, Path):
             yield

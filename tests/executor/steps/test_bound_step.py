@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import linecache
-import sys
 import threading
 import time
 import weakref
@@ -22,6 +20,7 @@ from litert_lm.errors import ContextFullError, SessionStateError
 from litert_lm.executor.executor import Executor
 from litert_lm.executor.steps.batch_runner import BatchRunner
 from tests.convert.toys import Toy, write_folder
+from tests.interruption import is_interrupted
 
 PROMPT = [3, 8, 13, 18, 6, 11]
 
@@ -119,29 +118,13 @@ def test_ctrl_c_between_a_masks_change_and_its_note(executor: Executor) -> None:
     expected = steps(executor, started(executor, PROMPT), count, is_bound=False)
     cache = started(executor, PROMPT)
     steps(executor, cache, 5, is_bound=True)
-    with pytest.raises(KeyboardInterrupt):
-        interrupted_at("mask.open_until = ", lambda: executor.decode(cache, 3))
+    assert is_interrupted(
+        lambda: executor.decode(cache, 3),
+        lambda file, text: text.startswith("mask.open_until = "),
+    )
     cache.rewind(cache.num_tokens - 5)
     found = steps(executor, cache, count, is_bound=True)
     np.testing.assert_array_equal(found, expected)
-
-
-def interrupted_at(text: str, call: Callable[[], object]) -> None:
-    """`call`, with Ctrl-C before the line that begins so."""
-
-    def trace(frame: Any, event: str, _: object) -> Any:
-        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-        if event == "line" and line.strip().startswith(text):
-            sys.settrace(None)
-            raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
 
 
 def test_who_stands_in_line_comes_first(executor: Executor) -> None:
